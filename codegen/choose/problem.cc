@@ -76,6 +76,11 @@ llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_
   return llvm::Error::success();
 }
 
+AxisArray taps_of(const WindowProblem& problem) {
+  if (problem.offsets.empty()) return problem.kernel_size;
+  return {static_cast<i32>(problem.offsets.size()), 1, 1, 1};
+}
+
 i64 kernel_volume(const WindowProblem& problem) {
   if (!problem.offsets.empty()) return static_cast<i64>(problem.offsets.size());
   i64 volume = 1;

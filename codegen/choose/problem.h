@@ -84,6 +84,8 @@ llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_
 
 /// Returns the number of offsets of the kernel, or kMostOffsets + 1 if there are more than kMostOffsets.
 i64 kernel_volume(const WindowProblem& problem);
+/// Returns the number of weights on each axis of the kernel. The offsets of a list are on the first axis.
+AxisArray taps_of(const WindowProblem& problem);
 
 /// Returns the geometry of a kernel. `tensor_stride` is that of the finer side (input or output) of the
 /// kernel map. `padding` and `offsets` are those of WindowProblem. If there are offsets, the geometry has

@@ -113,7 +113,12 @@ MINUET_API minuet_status minuet_execution_query_layer(minuet_execution* executio
 /* Finds the first layer that wrote a number outside the range of its dtype (infinite or NaN) in any run since
  * the last prepare. *layer gets its number for minuet_execution_query_layer, or -1 if there is none. Outputs
  * of later layers mean nothing then, even if they are finite, because a ReLU turns minus infinity into 0.
- * Waits for the stream. FAILED_PRECONDITION: nothing is prepared. */
+ * Waits for the stream. FAILED_PRECONDITION: nothing is prepared.
+ *
+ * If layers make levels in each run (voxelize, prune, subdivide, from_dense with new_level), only the last
+ * run counts for layers on these levels, and the call fails with FAILED_PRECONDITION before a run. Those
+ * layers and devoxelize are not checked themselves: an infinite or NaN number that one of them writes is
+ * found in the first layer that computes with it. */
 MINUET_API minuet_status minuet_execution_find_overflow(minuet_execution* execution, void* stream,
                                                         int32_t* layer);
 

@@ -181,8 +181,8 @@ MINUET_API minuet_status minuet_devoxelize(minuet_point_op* op, minuet_device* d
                                            const minuet_devoxelize_arguments* arguments, void* stream);
 
 /* Reads the counts of the points of the last run of a network whose first op is voxelize: `count` of the
- * MINUET_VOXELIZE_COUNTS words. Waits for the run. FAILED_PRECONDITION before the first run and for other
- * plans. In capacity mode, replays of a graph count anew.
+ * MINUET_VOXELIZE_COUNTS words. Waits for the run. FAILED_PRECONDITION before the first run, after a run that
+ * failed, and for other plans. In capacity mode, replays of a graph count anew.
  *
  * Such a network has no prepare. minuet_execution_run_arrays takes, in the order of minuet_plan_query_input,
  * the points, float32 [N, columns]; the other inputs of the description; `batch`, int32 [N], the batch index

@@ -352,6 +352,7 @@ minuet_status minuet_execution_prepare_maps(minuet_execution* execution, minuet_
     MINUET_TRY(check_count(count, "count"));
     if (count > 0) MINUET_TRY(check_pointer(maps, "maps"));
     std::vector<std::shared_ptr<const KernelMap>> given;
+    given.reserve(static_cast<std::size_t>(count));
     for (int32_t i = 0; i < count; ++i) {
       MINUET_TRY(check_pointer(maps[i], "a map"));
       given.push_back(maps[i]->map);
@@ -375,6 +376,8 @@ minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions
     std::vector<std::unique_lock<std::mutex>> locks;
     std::vector<PlanExecution*> owns;
     std::vector<std::shared_ptr<const KernelMap>> given;
+    owns.reserve(static_cast<std::size_t>(count));
+    given.reserve(static_cast<std::size_t>(count));
     for (int32_t i = 0; i < count; ++i) {
       MINUET_ASSIGN(std::unique_lock<std::mutex> lock, take_execution(*executions[i]));
       locks.push_back(std::move(lock));
@@ -389,6 +392,7 @@ minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions
     const NvtxRange range("prepare");
     const Trace::Span span(executions[0]->open->trace(), "run", "prepare");
     std::vector<Execution*> ops;
+    ops.reserve(owns.size());
     for (PlanExecution* const own : owns) ops.push_back(own->single_op());
     return Execution::prepare_together(ops, given, stream);
   });

@@ -1,8 +1,6 @@
 // Implements gradient.h: lists of pairs, and the gradients of a convolution's weight and bias.
-#include "llvm/ADT/ScopeExit.h"
-#include "runtime/abi/c_api_internal.h"
+#include "runtime/abi/single_op.h"
 #include "runtime/engine/arena.h"
-#include "runtime/engine/overlap.h"
 #include "runtime/weights/given_weight.h"
 
 namespace minuet {
@@ -21,8 +19,6 @@ llvm::Error check_differentiable(const ConvolutionProblem& problem) {
 }
 
 namespace {
-
-constexpr i64 kGradientWord = sizeof(i32);
 
 llvm::Expected<ParameterGradientProblem> read_problem(const minuet_convolution_options& given,
                                                       minuet_gradient which) {
@@ -107,10 +103,7 @@ llvm::Error read_weight_gradient(const ConvolutionProblem& forward, const minuet
     return make_error(StatusCode::InvalidArgument, "it is on the host: give device memory");
   }
   MINUET_TRY(check_distinct(array));
-  if (given.weights_order < 0 || given.weights_order > static_cast<i32>(kLastWeightsOrder)) {
-    return make_error(StatusCode::InvalidArgument, "weights_order is {0}; it must be 0 to {1}",
-                      given.weights_order, static_cast<i32>(kLastWeightsOrder));
-  }
+  MINUET_TRY(check_choice(given.weights_order, static_cast<i32>(kLastWeightsOrder), "weights_order"));
   const auto order = given.weights_order == MINUET_WEIGHTS_AS_DESCRIBED
                          ? WeightsOrder::Minuet
                          : static_cast<WeightsOrder>(given.weights_order);
@@ -128,9 +121,8 @@ llvm::Error read_weight_arguments(const ConvolutionProblem& forward, const minue
                                   bool on_gpu, ParameterGradientRequest& request,
                                   std::vector<NamedMemory>& written, std::vector<NamedMemory>& read) {
   MINUET_TRY(check_amount(given.most_pairs, "most_pairs"));
-  if (given.most_pairs > 0) MINUET_TRY(check_pointer(given.pairs, "pairs"));
-  MINUET_TRY(check_alignment(given.pairs, kGradientWord, "pairs"));
-  MINUET_TRY(check_alignment(given.pair_count, kGradientWord, "pair_count"));
+  MINUET_TRY(check_array(given.pairs, given.most_pairs, "pairs"));
+  MINUET_TRY(check_alignment(given.pair_count, kWordBytes, "pair_count"));
   request.list = {given.pairs, given.pair_count, given.most_pairs};
   request.is_swapped = given.swapped != 0;
   MINUET_ASSIGN(const Tensor input, read_rows(given.input, "input", forward.in_channels, forward.dtype));
@@ -138,8 +130,8 @@ llvm::Error read_weight_arguments(const ConvolutionProblem& forward, const minue
   if (llvm::Error error = read_weight_gradient(forward, given, on_gpu, request, written)) {
     return annotate(std::move(error), "weight_gradient");
   }
-  read.push_back({"pairs", memory_of(given.pairs, given.most_pairs * 3 * kGradientWord)});
-  read.push_back({"pair_count", memory_of(given.pair_count, given.pair_count ? kGradientWord : 0)});
+  read.push_back({"pairs", memory_of(given.pairs, given.most_pairs * 3 * kWordBytes)});
+  read.push_back(optional_memory("pair_count", given.pair_count, kWordBytes));
   read.push_back({"input", memory_of(input)});
   return llvm::Error::success();
 }
@@ -172,11 +164,10 @@ llvm::Error compute(const minuet_gradient_op& op, const minuet_device& device,
   }
   if (problem.bias) {
     MINUET_TRY(check_pointer(given.bias_gradient, "bias_gradient"));
-    MINUET_TRY(check_alignment(given.bias_gradient, kGradientWord, "bias_gradient"));
-    MINUET_TRY(check_alignment(given.row_count, kGradientWord, "row_count"));
-    written.push_back(
-        {"bias_gradient", memory_of(given.bias_gradient, forward.out_channels * kGradientWord)});
-    read.push_back({"row_count", memory_of(given.row_count, given.row_count ? kGradientWord : 0)});
+    MINUET_TRY(check_alignment(given.bias_gradient, kWordBytes, "bias_gradient"));
+    MINUET_TRY(check_alignment(given.row_count, kWordBytes, "row_count"));
+    written.push_back({"bias_gradient", memory_of(given.bias_gradient, forward.out_channels * kWordBytes)});
+    read.push_back(optional_memory("row_count", given.row_count, kWordBytes));
   } else {
     MINUET_TRY(refuse_unused(given.bias_gradient || given.row_count, "bias_gradient or row_count", "bias"));
   }
@@ -186,17 +177,14 @@ llvm::Error compute(const minuet_gradient_op& op, const minuet_device& device,
   request.adds = given.accumulate != 0;
   request.workspace = given.workspace;
   read.push_back({"out_gradient", memory_of(gradient)});
-  MINUET_ASSIGN(const std::shared_ptr<MapEngines> engines,
-                device.open->loaded_map_engines(forward.ndim, "minuet_gradient_op_load"));
-  MINUET_ASSIGN(const MapEngines::Lease engine, engines->take(nullptr));
-  MINUET_TRY(engine->begin(stream));
-  const auto end = llvm::make_scope_exit([&] { engine->end(); });
-  GradientOperations& gradients = (*engine)->gradients();
-  const i64 bytes = gradients.workspace_bytes(op.choice, given.most_pairs, gradient.rows);
-  MINUET_TRY(check_block("workspace", given.workspace, given.workspace_bytes, bytes));
-  written.push_back({"workspace", memory_of(given.workspace, bytes)});
-  MINUET_TRY(check_apart(written, read));
-  return gradients.compute(request);
+  return with_loaded_engine(
+      device, forward.ndim, "minuet_gradient_op_load", stream, [&](Engine& engine) -> llvm::Error {
+        const i64 bytes = engine.gradients().workspace_bytes(op.choice, given.most_pairs, gradient.rows);
+        MINUET_TRY(check_block("workspace", given.workspace, given.workspace_bytes, bytes));
+        written.push_back({"workspace", memory_of(given.workspace, bytes)});
+        MINUET_TRY(check_apart(written, read));
+        return engine.gradients().compute(request);
+      });
 }
 
 }  // namespace
@@ -211,12 +199,11 @@ minuet_status minuet_kernel_map_list_pairs(minuet_kernel_map* map, int32_t* pair
   return guarded("minuet_kernel_map_list_pairs", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(map, "map"));
     MINUET_TRY(check_amount(capacity, "capacity"));
-    if (capacity > 0) MINUET_TRY(check_pointer(pairs, "pairs"));
+    MINUET_TRY(check_array(pairs, capacity, "pairs"));
     MINUET_TRY(check_pointer(count, "count"));
-    MINUET_TRY(check_alignment(pairs, kGradientWord, "pairs"));
-    MINUET_TRY(check_alignment(count, kGradientWord, "count"));
-    const NamedMemory written[] = {{"pairs", memory_of(pairs, capacity * 3 * kGradientWord)},
-                                   {"count", memory_of(count, kGradientWord)}};
+    MINUET_TRY(check_alignment(count, kWordBytes, "count"));
+    const NamedMemory written[] = {{"pairs", memory_of(pairs, capacity * 3 * kWordBytes)},
+                                   {"count", memory_of(count, kWordBytes)}};
     MINUET_TRY(check_apart(written, {}));
     MINUET_ASSIGN(const auto locked, lock_queue(map->map->queue()));
     return map->map->list_pairs(pairs, capacity, count, stream);
@@ -226,14 +213,14 @@ minuet_status minuet_kernel_map_list_pairs(minuet_kernel_map* map, int32_t* pair
 minuet_status minuet_gradient_create(minuet_context* context, const minuet_convolution_options* convolution,
                                      minuet_gradient which, minuet_gradient_op** op) {
   return guarded("minuet_gradient_create", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(context, "context"));
     MINUET_TRY(check_pointer(convolution, "convolution"));
-    MINUET_TRY(check_pointer(op, "op"));
-    MINUET_ASSIGN(const minuet_convolution_options given,
-                  read_options(convolution, minuet_convolution_options(MINUET_CONVOLUTION_OPTIONS_INIT)));
-    MINUET_ASSIGN(const ParameterGradientProblem problem, read_problem(given, which));
-    *op = new minuet_gradient_op{context->context, choose_parameter_gradient(problem)};
-    return llvm::Error::success();
+    return create_single_op(
+        context, convolution, minuet_convolution_options(MINUET_CONVOLUTION_OPTIONS_INIT),
+        [which](const minuet_convolution_options& given) -> llvm::Expected<ParameterGradientChoice> {
+          MINUET_ASSIGN(const ParameterGradientProblem problem, read_problem(given, which));
+          return choose_parameter_gradient(problem);
+        },
+        op);
   });
 }
 
@@ -242,11 +229,9 @@ void minuet_gradient_op_destroy(minuet_gradient_op* op) { delete op; }
 minuet_status minuet_gradient_op_load(minuet_gradient_op* op, minuet_device* device) {
   return guarded("minuet_gradient_op_load", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(op, "op"));
-    MINUET_TRY(check_pointer(device, "device"));
-    MINUET_TRY(device->open->map_engines(op->choice.problem.forward.ndim).takeError());
-    SourceList list;
-    add_sources(list, op->choice);
-    return device->open->load_kernels(list.take());
+    SourceList kernels;
+    add_sources(kernels, op->choice);
+    return load_single_op(device, op->choice.problem.forward.ndim, kernels);
   });
 }
 
@@ -257,14 +242,9 @@ minuet_status minuet_gradient_bytes(minuet_gradient_op* op, const char* arch, in
     MINUET_TRY(check_pointer(workspace_bytes, "workspace_bytes"));
     MINUET_TRY(check_amount(most_pairs, "most_pairs"));
     MINUET_TRY(check_amount(most_rows, "most_rows"));
-    MINUET_ASSIGN(const std::string own_arch, read_arch(arch));
-    if (!own_arch.empty() && !parse_arch(own_arch)) return not_an_arch(own_arch);
-    MINUET_ASSIGN(const std::shared_ptr<Device> device,
-                  measured_device(own_arch, op->context->cpu_threads()));
-    MINUET_ASSIGN(const std::unique_ptr<Engine> engine,
-                  device->create_engine(choose_engine(op->choice.problem.forward.ndim)));
-    *workspace_bytes = engine->gradients().workspace_bytes(op->choice, most_pairs, most_rows);
-    return llvm::Error::success();
+    return with_measured_engine(*op->context, op->choice.problem.forward.ndim, arch, [&](Engine& engine) {
+      *workspace_bytes = engine.gradients().workspace_bytes(op->choice, most_pairs, most_rows);
+    });
   });
 }
 

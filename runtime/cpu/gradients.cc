@@ -103,10 +103,11 @@ void sum_pairs(const GradientTask& task, const GradientScratch& scratch) {
 
 void store_sums(const GradientTask& task, i64 offset, const float* sums) {
   const ParameterGradientRequest& request = task.request;
+  const AxisArray taps = taps_of(task.forward());
   float* target = request.weight_gradient;
   for (i32 a = task.forward().ndim - 1; a >= 0; --a) {
-    target += offset % task.forward().kernel_size[a] * request.offset_strides[a];
-    offset /= task.forward().kernel_size[a];
+    target += offset % taps[a] * request.offset_strides[a];
+    offset /= taps[a];
   }
   for (i64 i = 0; i < task.inputs; ++i) {
     const i64 input = (task.first_input + i) % group_inputs(task.forward());

@@ -66,7 +66,8 @@ AddPartsParams add_params_of(const ParameterGradientRequest& request, const Grad
   params.sums = places.parts;
   params.weight_gradient = request.weight_gradient;
   params.ndim = forward.ndim;
-  std::copy(forward.kernel_size.begin(), forward.kernel_size.end(), params.kernel_size);
+  const AxisArray taps = taps_of(forward);
+  std::copy(taps.begin(), taps.end(), params.kernel_size);
   std::copy_n(request.offset_strides, kMaxDim, params.offset_strides);
   params.input_stride = request.input_stride, params.output_stride = request.output_stride;
   params.adds = request.adds ? 1 : 0;

@@ -44,7 +44,7 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
   execution->network_maps_.emplace(execution->program_, options.cloud, *execution->engine_,
                                    *execution->views_);
   MINUET_TRY(execution->network_maps_->check_count(options.max_points));
-  for (const i64 rows : options.cloud.level_capacity) MINUET_TRY(execution->network_maps_->check_count(rows));
+  MINUET_TRY(execution->check_capacities());
   return execution;
 }
 
@@ -80,7 +80,20 @@ llvm::Error Execution::check_item_capacity() const {
   return make_error(StatusCode::InvalidArgument,
                     "level_capacity[{0}] is {1}, but this level has a row for each of the {2} batch items: "
                     "set it to {2} or more",
-                    capacities.size() - 1, capacities.back(), options_.cloud.batch_size);
+                    options_.cloud.number_of(capacities.size() - 1), capacities.back(),
+                    options_.cloud.batch_size);
+}
+
+/// Returns OutOfRange if a level has a capacity of more rows than a cloud may have.
+llvm::Error Execution::check_capacities() const {
+  const std::vector<i64>& capacities = options_.cloud.level_capacity;
+  for (std::size_t i = 0; i < capacities.size(); ++i) {
+    llvm::Error error = network_maps_->check_count(capacities[i]);
+    if (!error) continue;
+    const i32 number = options_.cloud.number_of(i);
+    return annotate(std::move(error), "level_capacity[" + std::to_string(number) + "]");
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error Execution::add_layers() {

@@ -139,6 +139,7 @@ class Execution final : public PlanExecution {
   static llvm::Expected<std::unique_ptr<Execution>> create_unplaced(std::shared_ptr<const LoadedPlan> loaded,
                                                                     const ExecutionOptions& options);
   llvm::Error check_item_capacity() const;
+  llvm::Error check_capacities() const;
   llvm::Error add_layers();
   llvm::Error bound_layer(i32 layer, double neighbours);
   i64 layer_count() const { return static_cast<i64>(program_.layers.size()); }

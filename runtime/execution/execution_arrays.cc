@@ -55,15 +55,6 @@ MemoryRows memory_of_array(const GivenArray& array) {
   return {reinterpret_cast<std::uintptr_t>(array.data), rows, stride * element, columns * element};
 }
 
-llvm::Error check_parameter_element(const std::string& what, const GivenArray& array) {
-  const ElementType element = array.element;
-  if (element != ElementType::I32 && element != ElementType::U8 && element != ElementType::Bool)
-    return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument,
-                    "{0}: its element is {1}; parameters are f32 (0), f16 (2), bf16 (3) or f64 (4)", what,
-                    static_cast<i32>(element));
-}
-
 bool holds_mask(const Program& program, i32 tensor) {
   return program.storages[program.tensors[tensor].storage].holds_mask;
 }

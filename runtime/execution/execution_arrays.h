@@ -25,8 +25,6 @@ DType matrix_type(const Program& program, i32 tensor);
 /// Returns the matrix that an array of features, integers or points is.
 llvm::Expected<Tensor> read_matrix(const std::string& what, const GivenArray& array, const Program& program,
                                    i32 tensor);
-/// Returns InvalidArgument if the array that a run takes as a parameter has integers.
-llvm::Error check_parameter_element(const std::string& what, const GivenArray& array);
 /// Returns true if the tensor is a mask of bytes.
 bool holds_mask(const Program& program, i32 tensor);
 /// Returns the rows and channels of the array of a mask. Only `data`, `rows` and `channels` of the result

@@ -3,27 +3,6 @@
 #include "runtime/program/ops/convolution.h"
 
 namespace minuet {
-namespace {
-
-/// Returns InvalidArgument if the layer computes the gradient of a convolution's input, and a set of its map
-/// lacks the duplicates that it was made of. The convolution gives a duplicate the output of the first row of
-/// equal coordinates, so that gradients of several rows would have to be added, which the layer does not do.
-llvm::Error check_duplicates_of_gradient(const ProgramLayer& layer, const KernelMap& map) {
-  const ConvolutionProblem* const problem = convolution_of(layer);
-  if (problem == nullptr || !problem->gradient_of) return llvm::Error::success();
-  for (const CoordinateSet* const set : {&map.fine(), &map.coarse()}) {
-    if (set->rows() == set->caller_rows()) continue;
-    return make_error(StatusCode::InvalidArgument,
-                      "a set of the kernel map has {0} rows for {1} coordinates, because it was made with "
-                      "keep_first_duplicate, and the gradient of the input does not add the gradients of "
-                      "duplicates: make the set of coordinates without duplicates",
-                      set->rows(), set->caller_rows());
-  }
-  return llvm::Error::success();
-}
-
-}  // namespace
-
 llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream) {
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(refuse_capture());
@@ -114,7 +93,8 @@ llvm::Error Execution::take_maps() {
     for (const ProgramLayer& layer : program_.layers) {
       if (layer.map != static_cast<i32>(i)) continue;
       MINUET_TRY(map.check_serves(*layer.window(), layer.problem.kind().name));
-      MINUET_TRY(check_duplicates_of_gradient(layer, map));
+      const ConvolutionProblem* const problem = convolution_of(layer);
+      if (problem != nullptr && problem->gradient_of) MINUET_TRY(map.check_no_duplicates());
     }
     levels_[spec.fine] = level_of(map.fine());
     levels_[spec.coarse] = level_of(map.coarse());

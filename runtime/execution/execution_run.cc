@@ -36,7 +36,6 @@ llvm::Expected<Execution::RunArrays> Execution::read_arrays(llvm::ArrayRef<Given
       arrays.features.push_back(matrix);
       arrays.read.push_back(memory_of(matrix));
     } else {
-      MINUET_TRY(check_parameter_element(input_name(i), inputs[i]));
       arrays.parameters.push_back({static_cast<i32>(i - program_.inputs.size()), inputs[i]});
       arrays.parameters.back().array.on_host = false;
       arrays.read.push_back(memory_of_array(inputs[i]));

@@ -11,7 +11,13 @@
 
 namespace minuet {
 
-/// Describes the rows of a level that is the root of a stage, in device memory that the execution owns.
+/// Names arrays of RootRows.
+struct RootArrays {
+  bool sources = false, parents = false;
+};
+
+/// Describes the rows of a level that is the root of a stage, in device memory that the execution owns. The
+/// arrays that no layer reads (LeadingFamily::reads) are null.
 struct RootRows {
   i64 capacity = 0;
   i32* coordinates = nullptr;  // Has the shape [capacity, 1 + ndim]. It is null for a level of points.
@@ -21,12 +27,10 @@ struct RootRows {
   // Holds, for each row of a level that is made of rows of another level, that row. A source is a number of a
   // row and a child.
   i32* parents = nullptr;
-  // Points to the number of rows. It is null if there are `capacity` rows.
+  // Points to the number of rows. If the rows are voxels of points, it is the first of kPointCounts words.
   i32* count = nullptr;
   // Receives kStatus... bits (map_kernels.h). If they are not 0, there are no rows.
   u32* status = nullptr;
-  // Receives kPointCounts words if the rows are voxels of points. The first one is `count`.
-  i32* point_counts = nullptr;
 };
 
 /// Describes a matrix that a layer reads, whose rows are those of a level of the stage before.
@@ -60,6 +64,9 @@ struct LeadingFamily {
   const OpFamily& family;
   // Says whether the op reads the coordinates of its first input's rows.
   bool (*reads_coordinates)(const OpChoice& choice) = nullptr;
+  // Returns the arrays that the op reads, which are those of LeadingRequest::from if the op leads to points,
+  // and otherwise those of LeadingRequest::to. Null means none.
+  RootArrays (*reads)(const OpChoice& choice) = nullptr;
   // Returns the kernel that `load` copies rows with, if there is one. Null means none.
   std::optional<PermuteRowsSpec> (*gather)(const OpChoice& choice) = nullptr;
   // Returns an error if the op cannot have so many rows. Null means that `make` checks it.

@@ -83,8 +83,8 @@ class PlanExecution {
   virtual llvm::Error read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts) = 0;
   virtual CloudWords cloud_state() const = 0;
 
-  /// Describes the rows of one level (coordinate set) in the prepared state. Before the first prepare, all
-  /// numbers are 0.
+  /// Describes the rows of one level (coordinate set) in the prepared state. In exact mode, all numbers are 0
+  /// before the first prepare. In capacity mode, they are the capacities from the beginning.
   struct Level {
     // Counts the rows of the coordinate set.
     i64 rows = 0;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/STLExtras.h"
 #include "runtime/program/stages.h"
 
 namespace minuet {
@@ -47,7 +47,7 @@ llvm::Expected<std::unique_ptr<StagedExecution>> StagedExecution::create(
   made.host_words_ = static_cast<i32*>(host);
   for (std::size_t i = 0; i < made.stages_.size(); ++i) {
     RootRows& root = made.stages_[i]->root;
-    root.point_counts = root.count = made.words_of(i);
+    root.count = made.words_of(i);
     root.status = reinterpret_cast<u32*>(root.count + kPointCounts);
   }
   if (made.has_capacities()) MINUET_TRY(made.make_room());
@@ -78,6 +78,7 @@ llvm::Error StagedExecution::add_stages() {
   }
   for (const std::unique_ptr<Stage>& stage : stages_) MINUET_TRY(add_leading(*stage));
   for (const std::unique_ptr<Stage>& stage : stages_) add_left(*stage);
+  find_read_arrays();
   return llvm::Error::success();
 }
 
@@ -92,6 +93,7 @@ ExecutionOptions StagedExecution::options_of(const ProgramStage& stage) const {
   for (const i32 level : stage.levels) {
     if (has_capacities()) options.cloud.level_capacity.push_back(options_.cloud.level_capacity[level]);
   }
+  options.cloud.level_numbers = stage.levels;
   if (root.holds_points) {
     options.cloud.batch_size = 0;
     options.cloud.has_bounds = false;
@@ -121,6 +123,20 @@ llvm::Error StagedExecution::add_leading(Stage& stage) {
     leading.output = {nullptr, 0, channels, channels, program_.dtype};
   }
   return llvm::Error::success();
+}
+
+/// Finds the arrays of each root that layers read.
+void StagedExecution::find_read_arrays() {
+  for (const std::unique_ptr<Stage>& stage : stages_) {
+    for (const Leading& leading : stage->leading) {
+      if (!leading.family->reads) continue;
+      const RootArrays arrays = leading.family->reads(*leading.choice);
+      const bool leads_to_points = program_.levels[stage->spec->root()].holds_points;
+      Stage& read = leads_to_points ? *stages_[stage_of(program_.layers[leading.layer].input)] : *stage;
+      read.read.sources |= arrays.sources;
+      read.read.parents |= arrays.parents;
+    }
+  }
 }
 
 /// Returns a dense tensor as a matrix whose rows are those of its last axis.
@@ -181,29 +197,42 @@ llvm::Error StagedExecution::check_takes(bool maps) const {
 
 llvm::Error StagedExecution::invalidate(bool for_maps) {
   MINUET_TRY(check_takes(for_maps));
-  has_run_ = false;
-  made_stages_ = 0;
+  MINUET_TRY(forget_run());
+  needed_rows_.clear();
   return stages_.front()->execution->invalidate(for_maps);
 }
 
+/// Prepares the stage of the caller's coordinates. In capacity mode, the levels that a run makes have no rows
+/// in the state of the cloud until the next run.
+llvm::Error StagedExecution::prepare_first(void* stream,
+                                           llvm::function_ref<llvm::Error(Execution&)> prepare) {
+  Execution& first = *stages_.front()->execution;
+  MINUET_TRY(prepare(first));
+  if (!has_capacities()) return llvm::Error::success();
+  if (llvm::Error error = call(stream, Timed::Nothing, [&] { return join_clouds(1); }))
+    return llvm::joinErrors(std::move(error), first.invalidate(/*for_maps=*/false));
+  has_state_ = true;
+  return llvm::Error::success();
+}
+
 llvm::Error StagedExecution::prepare(const i32* coordinates, i64 count, void* stream) {
-  return stages_.front()->execution->prepare(coordinates, count, stream);
+  return prepare_first(stream, [&](Execution& first) { return first.prepare(coordinates, count, stream); });
 }
 
 llvm::Error StagedExecution::prepare_within(const i32* coordinates, const i32* given_count, i64 most,
                                             void* stream) {
-  return stages_.front()->execution->prepare_within(coordinates, given_count, most, stream);
+  return prepare_first(
+      stream, [&](Execution& first) { return first.prepare_within(coordinates, given_count, most, stream); });
 }
 
 bool StagedExecution::knows_level(i32 level) const {
-  const Place& place = level_places_[level];
-  const bool is_prepared_first = place.stage == 0 && !program_.takes_points();
-  return is_prepared_first ? stages_.front()->execution->is_prepared()
-                           : place.stage < made_stages_ || has_capacities();
+  if (is_callers_level(level)) return stages_.front()->execution->is_prepared();
+  return has_run_ || has_capacities();
 }
 
 llvm::Error StagedExecution::check_output(std::size_t output) const {
-  if (knows_level(program_.output_level(output))) return llvm::Error::success();
+  if (knows_level(program_.output_level(output)) || needed_rows_.count(output) != 0)
+    return llvm::Error::success();
   return make_error(
       StatusCode::FailedPrecondition,
       "the number of rows of output {0} is known after a run, because an op makes its level: run "
@@ -219,6 +248,7 @@ const StagedExecution::Level& StagedExecution::level(i32 level) const {
 llvm::Error StagedExecution::output_coordinates(std::size_t output, i32* coordinates, void* stream) {
   MINUET_TRY(check_output(output));
   const i32 level = program_.output_level(output);
+  if (!is_callers_level(level)) MINUET_TRY(check_has_run());
   if (program_.levels[level].holds_points) {
     return make_error(
         StatusCode::FailedPrecondition,
@@ -233,6 +263,8 @@ llvm::Error StagedExecution::output_coordinates(std::size_t output, i32* coordin
 }
 
 llvm::Expected<i32> StagedExecution::find_overflow(void* stream) {
+  if (!program_.takes_points()) MINUET_TRY(stages_.front()->execution->check_prepared());
+  MINUET_TRY(check_has_run());
   i32 first = -1;
   for (const std::unique_ptr<Stage>& stage : stages_) {
     MINUET_ASSIGN(const i32 found, stage->execution->find_overflow(stream));
@@ -340,10 +372,12 @@ void StagedExecution::reset_counters() {
 }
 
 llvm::Error StagedExecution::suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const {
-  if (!has_run_ && !has_capacities()) {
-    return make_error(StatusCode::FailedPrecondition,
-                      "an op makes levels of the network in each run: run a cloud first");
+  if (has_capacities()) {
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "this execution cannot suggest capacities: use one that was created without level_capacity");
   }
+  MINUET_TRY(check_has_run());
   if (rows.size() != level_places_.size()) {
     return make_error(StatusCode::InvalidArgument,
                       "level_count is {0}; it must be {1}, because each level of the plan gets a capacity",

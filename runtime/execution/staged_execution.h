@@ -1,8 +1,17 @@
 // Represents one caller's use of a loaded plan whose program has several stages (runtime/program/stages.h).
 // Each stage has an Execution of its own. A run goes through the stages in order: it makes the root of the
 // stage and brings tensors onto it (leading_op.h), prepares the stage's execution with the coordinates of the
-// root, and runs it. In exact mode, a run waits for the number of rows of each root that it makes. In
-// capacity mode it only enqueues work. The class is not thread-safe.
+// root, and runs it.
+//
+// In exact mode, a run waits for the device at these times: once for the number of rows of each root that it
+// makes, as often as Execution::prepare() waits for each stage that it prepares, which is once if the
+// memory suffices, and before it replaces memory that has become too small, because earlier work may still
+// use it. In capacity mode, create() reserves all memory, so that a run never needs more, and only enqueues
+// work.
+//
+// What a run has made is valid until the next run or prepare begins. If that fails, nothing is valid, but a
+// run that fails because an output has too few rows leaves the number that it needs. The class is not
+// thread-safe.
 #pragma once
 
 #include <map>
@@ -31,6 +40,8 @@ class StagedExecution final : public PlanExecution {
                          void* stream) override;
   llvm::Error check_output(std::size_t output) const override;
   i64 output_rows(std::size_t output = 0) const override {
+    const auto needed = needed_rows_.find(output);
+    if (needed != needed_rows_.end()) return needed->second;
     return level(program_.output_level(output)).caller_rows;
   }
   llvm::Error output_coordinates(std::size_t output, i32* coordinates, void* stream) override;
@@ -96,6 +107,8 @@ class StagedExecution final : public PlanExecution {
     std::vector<Leading> leading;
     std::vector<Left> left;
     RootRows root;
+    // Says which arrays of `root` layers read.
+    RootArrays read;
     // Holds the memory of the root's rows, of the outputs of `leading` and of `left`.
     Arena made, loaded, left_memory;
   };
@@ -115,6 +128,7 @@ class StagedExecution final : public PlanExecution {
   llvm::Error add_stages();
   llvm::Error add_leading(Stage& stage);
   void add_left(Stage& stage);
+  void find_read_arrays();
   Tensor dense_matrix(llvm::ArrayRef<i64> dims) const;
   ExecutionOptions options_of(const ProgramStage& stage) const;
   llvm::Error make_room();
@@ -123,8 +137,10 @@ class StagedExecution final : public PlanExecution {
   i32 stage_of(i32 tensor) const { return level_places_[program_.tensors[tensor].level].stage; }
   const Left& left_of(i32 tensor) const;
 
-  llvm::Error call(void* stream, llvm::function_ref<llvm::Error()> work);
+  llvm::Error call(void* stream, Timed timed, llvm::function_ref<llvm::Error()> work);
+  llvm::Error prepare_first(void* stream, llvm::function_ref<llvm::Error(Execution&)> prepare);
   llvm::Error reserve(Arena& arena, llvm::function_ref<void(Placement&)> place);
+  bool reads_points(const Leading& leading) const;
   bool makes_root(const Stage& stage, const Leading& leading) const;
   LeadingSizes sizes_of(const Stage& stage, const Leading& leading) const;
   llvm::Error reserve_root(Stage& stage);
@@ -137,8 +153,16 @@ class StagedExecution final : public PlanExecution {
   llvm::Error count_points(std::size_t number);
   llvm::Error prepare_stage(Stage& stage, void* stream);
   llvm::Error run_stage(Stage& stage, const Given& given, void* stream);
-  llvm::Error join_clouds();
+  llvm::Error join_clouds(std::size_t first_stages);
   llvm::Error check_has_state() const;
+  llvm::Error check_has_run() const;
+  /// Returns true if the caller prepares the stage. Each run prepares the others.
+  bool is_callers(std::size_t stage) const { return stage == 0 && !program_.takes_points(); }
+  bool is_callers_level(i32 level) const {
+    return is_callers(static_cast<std::size_t>(level_places_[level].stage));
+  }
+  llvm::Error forget_run();
+  llvm::Error enqueue_stages(const Given& given, void* stream);
   llvm::Error enqueue(const Given& given, void* stream);
   llvm::Error check_counts(std::size_t inputs, std::size_t outputs) const;
   llvm::Expected<Given> read_arrays(llvm::ArrayRef<GivenArray> inputs,
@@ -166,14 +190,15 @@ class StagedExecution final : public PlanExecution {
   // Hold the points and the masks of the current run. The keys are tensors of the whole program.
   PointArray points_ = {};
   std::map<i32, Tensor> masks_;
-  // Says whether a run has made all levels since the last prepare.
+  // Says whether the last run has made all levels, since the last prepare.
   bool has_run_ = false;
-  // Counts the stages whose levels the last run has made. A run that fails at an output makes only the levels
-  // of the stages up to that output's.
-  i32 made_stages_ = 0;
+  // Holds the rows that outputs need which have fewer in the last run, so that it failed. A caller can then
+  // give enough.
+  std::map<std::size_t, i64> needed_rows_;
   // Says whether a run has begun, so that work may use the memory.
   bool is_used_ = false;
-  // Says whether any run has written cloud_words(). Replays of a graph may continue to write them.
+  // Says whether any prepare or run has written cloud_words() (capacity mode). Replays of a graph may
+  // continue to write them after a call that failed, so they can then still be read.
   bool has_state_ = false;
 };
 

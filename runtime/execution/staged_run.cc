@@ -3,14 +3,14 @@
 
 #include "codegen/choose/ops/points.h"
 #include "llvm/ADT/ScopeExit.h"
-#include "runtime/engine/alignment.h"
 #include "runtime/execution/execution_arrays.h"
 #include "runtime/execution/staged_execution.h"
 
 namespace minuet {
 
-llvm::Error StagedExecution::call(void* stream, llvm::function_ref<llvm::Error()> work) {
+llvm::Error StagedExecution::call(void* stream, Timed timed, llvm::function_ref<llvm::Error()> work) {
   if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));
+  engine_->time_as(timed);
   MINUET_TRY(engine_->begin(stream));
   // Engine::end() must run even if work() throws, because otherwise the engine would stay busy.
   auto end = llvm::make_scope_exit([&] { llvm::consumeError(engine_->end()); });
@@ -27,7 +27,8 @@ llvm::Error StagedExecution::call(void* stream, llvm::function_ref<llvm::Error()
   return llvm::joinErrors(std::move(error), engine_->end());
 }
 
-/// Makes the arena large enough for the parts that `place` takes, and places them.
+/// Makes the arena large enough for the parts that `place` takes, and places them. In capacity mode, only
+/// make_room() calls this function, because captured runs keep the addresses of the parts.
 llvm::Error StagedExecution::reserve(Arena& arena, llvm::function_ref<void(Placement&)> place) {
   Placement measured(nullptr);
   place(measured);
@@ -41,6 +42,12 @@ llvm::Error StagedExecution::reserve(Arena& arena, llvm::function_ref<void(Place
   return llvm::Error::success();
 }
 
+/// Returns true if the layer's input are the points that the network takes.
+bool StagedExecution::reads_points(const Leading& leading) const {
+  const i32 input = program_.layers[leading.layer].input;
+  return program_.storages[program_.tensors[input].storage].holds_points;
+}
+
 /// Returns true if the layer makes the stage's root. It is then the first one that leads to the stage.
 bool StagedExecution::makes_root(const Stage& stage, const Leading& leading) const {
   return program_.levels[stage.spec->root()].made_by == leading.layer;
@@ -49,8 +56,7 @@ bool StagedExecution::makes_root(const Stage& stage, const Leading& leading) con
 /// Returns the sizes of the layer's input and output, which are upper bounds in capacity mode.
 LeadingSizes StagedExecution::sizes_of(const Stage& stage, const Leading& leading) const {
   const i32 input = program_.layers[leading.layer].input;
-  const bool reads_points = program_.storages[program_.tensors[input].storage].holds_points;
-  return {reads_points ? points_.most : left_of(input).value.matrix.rows, stage.root.capacity,
+  return {reads_points(leading) ? points_.most : left_of(input).value.matrix.rows, stage.root.capacity,
           options_.cloud.batch_size};
 }
 
@@ -61,9 +67,10 @@ llvm::Error StagedExecution::reserve_root(Stage& stage) {
   Leading& maker = stage.leading.front();
   RootRows& root = stage.root;
   return reserve(stage.made, [&](Placement& parts) {
+    const i64 sources = reads_points(maker) ? points_.most : root.capacity;
     root.coordinates = parts.take<i32>(root.capacity * (1 + program_.ndim));
-    root.sources = parts.take<i32>(std::max(root.capacity, sizes_of(stage, maker).input_rows));
-    root.parents = parts.take<i32>(root.capacity);
+    root.sources = stage.read.sources ? parts.take<i32>(sources) : nullptr;
+    root.parents = stage.read.parents ? parts.take<i32>(root.capacity) : nullptr;
     if (!maker.family->makes_output(*maker.choice)) return;
     maker.output.rows = root.capacity;
     maker.output.data = parts.take<char>(root.capacity * maker.output.channels * dtype_bytes(program_.dtype));
@@ -123,7 +130,7 @@ LeadingRequest StagedExecution::request_of(const Stage& stage, const Leading& le
   request.output = leading.output;
   request.permute = leading.permute;
   request.workspace = scratch_.data();
-  if (program_.storages[program_.tensors[layer.input].storage].holds_points) return request;
+  if (reads_points(leading)) return request;
   request.from = &stages_[stage_of(layer.input)]->root;
   request.inputs.push_back(left_of(layer.input).value);
   for (const i32 operand : layer.operands) {
@@ -138,10 +145,11 @@ llvm::Error StagedExecution::make_root(Stage& stage) {
   const Leading& maker = stage.leading.front();
   const LeadingSizes sizes = sizes_of(stage, maker);
   if (maker.family->check) MINUET_TRY(maker.family->check(*maker.choice, sizes));
-  stage.root.capacity = has_capacities() ? options_.cloud.level_capacity[stage.spec->root()]
-                                         : maker.family->most_rows(*maker.choice, sizes);
-  MINUET_TRY(reserve_root(stage));
-  MINUET_TRY(reserve_scratch(stage));
+  if (!has_capacities()) {
+    stage.root.capacity = maker.family->most_rows(*maker.choice, sizes);
+    MINUET_TRY(reserve_root(stage));
+    MINUET_TRY(reserve_scratch(stage));
+  }
   MINUET_TRY(maker.family->make(*engine_, request_of(stage, maker)));
   if (has_capacities()) return llvm::Error::success();
   MINUET_TRY(engine_->read_back(host_words_, stage.root.count, (kPointCounts + 1) * kWordBytes));
@@ -163,12 +171,9 @@ llvm::Error StagedExecution::make_root(Stage& stage) {
 llvm::Error StagedExecution::count_points(std::size_t number) {
   RootRows& root = stages_[number]->root;
   root.capacity = points_.most;
-  if (!has_capacities()) {
-    MINUET_TRY(engine_->fill_words(root.count, static_cast<u32>(points_.most), 1));
-    return llvm::Error::success();
-  }
   MINUET_TRY(points_.count ? engine_->copy(root.count, points_.count, kWordBytes)
                            : engine_->fill_words(root.count, static_cast<u32>(points_.most), 1));
+  if (!has_capacities()) return llvm::Error::success();
   for (std::size_t i = 0; i < number; ++i) {
     const Stage& before = *stages_[i];
     MINUET_TRY(engine_->maps().void_failed(before.root.status, root.count, 1));
@@ -181,14 +186,15 @@ llvm::Error StagedExecution::count_points(std::size_t number) {
 /// Makes the rows of a stage's root, and brings tensors onto it.
 llvm::Error StagedExecution::lead_to(std::size_t number) {
   Stage& stage = *stages_[number];
-  engine_->time_as(number == 0 ? Timed::Prepare : Timed::MoreOfPrepare);
   if (program_.levels[stage.spec->root()].holds_points) {
     MINUET_TRY(count_points(number));
   } else {
     MINUET_TRY(make_root(stage));
   }
-  MINUET_TRY(reserve_loaded(stage));
-  MINUET_TRY(reserve_scratch(stage));
+  if (!has_capacities()) {
+    MINUET_TRY(reserve_loaded(stage));
+    MINUET_TRY(reserve_scratch(stage));
+  }
   for (const Leading& leading : stage.leading) {
     if (leading.family->makes_output(*leading.choice)) continue;
     MINUET_TRY(leading.family->load(*engine_, request_of(stage, leading)));
@@ -204,7 +210,9 @@ llvm::Error StagedExecution::prepare_stage(Stage& stage, void* stream) {
 }
 
 llvm::Error StagedExecution::run_stage(Stage& stage, const Given& given, void* stream) {
-  if (!stage.left.empty()) MINUET_TRY(call(stream, [&] { return reserve_left(stage); }));
+  if (!stage.left.empty() && !has_capacities()) {
+    MINUET_TRY(call(stream, Timed::Nothing, [&] { return reserve_left(stage); }));
+  }
   const ProgramStage& spec = *stage.spec;
   std::vector<Tensor> inputs, outputs;
   auto leading = stage.leading.begin();
@@ -221,6 +229,7 @@ llvm::Error StagedExecution::run_stage(Stage& stage, const Given& given, void* s
     if (spec.program.tensors[spec.program.outputs[i]].is_dense()) continue;
     const i64 rows = stage.execution->output_rows(i);
     if (output.rows < rows) {
+      needed_rows_[static_cast<std::size_t>(number)] = rows;
       return make_error(StatusCode::InvalidArgument,
                         "output {0} has {1} rows, but this run needs {2}: give it at least {2} rows", number,
                         output.rows, rows);
@@ -235,29 +244,44 @@ llvm::Error StagedExecution::run_stage(Stage& stage, const Given& given, void* s
   return llvm::Error::success();
 }
 
-llvm::Error StagedExecution::enqueue(const Given& given, void* stream) {
-  has_run_ = false;
-  made_stages_ = 0;
-  is_used_ = true;
-  points_ = given.points;
-  for (std::size_t i = 0; i < given.inputs.size(); ++i) {
-    if (holds_mask(program_, program_.inputs[i])) masks_[program_.inputs[i]] = given.inputs[i];
-  }
+llvm::Error StagedExecution::enqueue_stages(const Given& given, void* stream) {
   if (options_.parameter_inputs) {
     MINUET_TRY(parameter_set_->set(given.parameters, WeightsOrder::Minuet, stream));
   }
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     Stage& stage = *stages_[i];
-    // The caller has prepared the stage of its own coordinates.
-    if (i > 0 || program_.takes_points()) {
-      MINUET_TRY(call(stream, [&] { return lead_to(i); }));
+    if (!is_callers(i)) {
+      const Timed timed = i == 0 || is_callers(i - 1) ? Timed::Prepare : Timed::MoreOfPrepare;
+      MINUET_TRY(call(stream, timed, [&] { return lead_to(i); }));
       MINUET_TRY(prepare_stage(stage, stream));
     }
-    made_stages_ = static_cast<i32>(i) + 1;
     MINUET_TRY(run_stage(stage, given, stream));
   }
-  if (has_capacities()) MINUET_TRY(call(stream, [&] { return join_clouds(); }));
-  has_run_ = has_state_ = true;
+  if (!has_capacities()) return llvm::Error::success();
+  return call(stream, Timed::Run, [&] { return join_clouds(stages_.size()); });
+}
+
+llvm::Error StagedExecution::enqueue(const Given& given, void* stream) {
+  is_used_ = true;
+  points_ = given.points;
+  for (std::size_t i = 0; i < given.inputs.size(); ++i) {
+    if (holds_mask(program_, program_.inputs[i])) masks_[program_.inputs[i]] = given.inputs[i];
+  }
+  // If a stage fails or throws, those before it are prepared for the new cloud already.
+  auto forget = llvm::make_scope_exit([&] { llvm::consumeError(forget_run()); });
+  MINUET_TRY(enqueue_stages(given, stream));
+  forget.release();
+  has_run_ = true;
+  has_state_ |= has_capacities();
+  return llvm::Error::success();
+}
+
+/// Invalidates all that runs have made, so that no query answers with an earlier run's results.
+llvm::Error StagedExecution::forget_run() {
+  has_run_ = false;
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    if (!is_callers(i)) MINUET_TRY(stages_[i]->execution->invalidate(/*for_maps=*/false));
+  }
   return llvm::Error::success();
 }
 
@@ -334,7 +358,6 @@ llvm::Expected<StagedExecution::Given> StagedExecution::read_arrays(
       MINUET_TRY(read_input(i, inputs[i], given));
       continue;
     }
-    MINUET_TRY(check_parameter_element(input_name(i), inputs[i]));
     given.parameters.push_back({static_cast<i32>(i - program_.inputs.size()), inputs[i]});
     given.parameters.back().array.on_host = false;
     given.read.push_back(memory_of_array(inputs[i]));
@@ -388,6 +411,8 @@ llvm::Error StagedExecution::check_given(const Given& given) const {
 
 llvm::Error StagedExecution::run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs,
                                  void* stream) {
+  MINUET_TRY(forget_run());
+  needed_rows_.clear();
   MINUET_TRY(check_matrices(program_));
   if (options_.parameter_inputs) {
     return make_error(StatusCode::FailedPrecondition,
@@ -406,6 +431,8 @@ llvm::Error StagedExecution::run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<T
 
 llvm::Error StagedExecution::run_arrays(llvm::ArrayRef<GivenArray> inputs, llvm::ArrayRef<GivenArray> outputs,
                                         void* stream) {
+  MINUET_TRY(forget_run());
+  needed_rows_.clear();
   if (!program_.takes_points()) MINUET_TRY(stages_.front()->execution->check_prepared());
   MINUET_ASSIGN(const Given given, read_arrays(inputs, outputs));
   MINUET_TRY(check_given(given));
@@ -414,10 +441,8 @@ llvm::Error StagedExecution::run_arrays(llvm::ArrayRef<GivenArray> inputs, llvm:
 
 llvm::Error StagedExecution::read_points(llvm::MutableArrayRef<i32> counts, void* stream) {
   if (!program_.takes_points()) return stages_.front()->execution->read_points(counts, stream);
-  if (!has_run_) {
-    return make_error(StatusCode::FailedPrecondition, "no points are counted yet: run the network first");
-  }
-  MINUET_TRY(call(stream, [&]() -> llvm::Error {
+  MINUET_TRY(check_has_run());
+  MINUET_TRY(call(stream, Timed::Nothing, [&]() -> llvm::Error {
     MINUET_TRY(engine_->read_back(host_words_, words_of(0), kPointCounts * kWordBytes));
     return engine_->wait();
   }));
@@ -425,12 +450,13 @@ llvm::Error StagedExecution::read_points(llvm::MutableArrayRef<i32> counts, void
   return llvm::Error::success();
 }
 
-/// Joins the status bits of all stages, and collects the number of rows of each level (capacity mode).
-llvm::Error StagedExecution::join_clouds() {
+/// Joins the status bits of the first stages, and collects the number of rows of each of their levels
+/// (capacity mode). The other levels get 0 rows.
+llvm::Error StagedExecution::join_clouds(std::size_t first_stages) {
   u32* const words = reinterpret_cast<u32*>(cloud_words());
   MINUET_TRY(engine_->fill_words(words, 0, 2 + static_cast<i64>(level_places_.size())));
   std::vector<JoinedWord> joined;
-  for (const std::unique_ptr<Stage>& stage : stages_) {
+  for (const std::unique_ptr<Stage>& stage : llvm::ArrayRef(stages_).take_front(first_stages)) {
     const CloudWords cloud = stage->execution->cloud_state();
     const auto count = [&](std::size_t i) { return reinterpret_cast<const u32*>(cloud.counts + i); };
     joined.push_back({cloud.status, words});
@@ -446,7 +472,7 @@ llvm::Error StagedExecution::join_clouds() {
 
 llvm::Error StagedExecution::copy_cloud(u32* status, llvm::MutableArrayRef<i32> counts, void* stream) {
   MINUET_TRY(check_has_state());
-  return call(stream, [&]() -> llvm::Error {
+  return call(stream, Timed::Nothing, [&]() -> llvm::Error {
     MINUET_TRY(engine_->copy(status, cloud_state().status, kWordBytes));
     return engine_->copy(counts.data(), cloud_state().counts, static_cast<i64>(counts.size()) * kWordBytes);
   });
@@ -455,7 +481,7 @@ llvm::Error StagedExecution::copy_cloud(u32* status, llvm::MutableArrayRef<i32> 
 llvm::Error StagedExecution::read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts) {
   MINUET_TRY(check_has_state());
   const i64 words = 2 + static_cast<i64>(level_places_.size());
-  MINUET_TRY(call(stream, [&]() -> llvm::Error {
+  MINUET_TRY(call(stream, Timed::Nothing, [&]() -> llvm::Error {
     MINUET_TRY(engine_->read_back(host_words_, cloud_words(), words * kWordBytes));
     return engine_->wait();
   }));
@@ -464,11 +490,18 @@ llvm::Error StagedExecution::read_cloud(void* stream, u32& status, llvm::Mutable
   return llvm::Error::success();
 }
 
-/// Returns FailedPrecondition if no run has written the state of a cloud.
+/// Returns FailedPrecondition if nothing has written the state of a cloud.
 llvm::Error StagedExecution::check_has_state() const {
   if (has_state_) return llvm::Error::success();
+  return program_.takes_points() ? check_has_run() : stages_.front()->execution->check_prepared();
+}
+
+/// Returns FailedPrecondition if no run has succeeded since the last prepare, or if a later run has failed.
+llvm::Error StagedExecution::check_has_run() const {
+  if (has_run_) return llvm::Error::success();
   return make_error(StatusCode::FailedPrecondition,
-                    "the network makes levels in each run, and has not run yet: run it first");
+                    "an op makes levels of the network in each run, and no run has made those of this cloud: "
+                    "run the network first");
 }
 
 }  // namespace minuet

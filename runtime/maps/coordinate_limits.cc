@@ -11,7 +11,8 @@ constexpr i32 kNoLeast = INT_MIN, kNoGreatest = INT_MAX;
 
 std::string field_text(i32 field) { return field == 0 ? "batch index" : "axis " + std::to_string(field - 1); }
 
-llvm::Error check_batch_size(const Program& program, i32 batch_size) {
+llvm::Error check_batch_size(const Program& program, const NetworkMapOptions& options) {
+  const i32 batch_size = options.batch_size;
   for (std::size_t i = 0; i < program.levels.size(); ++i) {
     const LevelSpec& level = program.levels[i];
     if (!level.keeps_coordinates) continue;
@@ -27,7 +28,7 @@ llvm::Error check_batch_size(const Program& program, i32 batch_size) {
     return make_error(StatusCode::OutOfRange,
                       "batch_size is {0}, with which the dense tensor of level {1} has more than 2^31 - 1 "
                       "cells: use a smaller batch",
-                      batch_size, i);
+                      batch_size, options.number_of(i));
   }
   return llvm::Error::success();
 }
@@ -79,7 +80,7 @@ llvm::Error limit_coordinates(const Program& program, NetworkMapOptions& options
     return make_error(StatusCode::InvalidArgument, "batch_size is {0}; it must be 0 or more",
                       options.batch_size);
   }
-  MINUET_TRY(check_batch_size(program, options.batch_size));
+  MINUET_TRY(check_batch_size(program, options));
   Bounds limits;
   std::fill_n(limits.least, kMaxFields, kNoLeast);
   std::fill_n(limits.greatest, kMaxFields, kNoGreatest);

@@ -208,6 +208,10 @@ class KernelMap {
   /// Enqueues the same to device memory for the first `capacity` pairs, sorted by offset, and stores the
   /// number of all pairs at `count`. Returns InvalidArgument if a set of the map has duplicates.
   llvm::Error list_pairs(i32* pairs, i64 capacity, i32* count, void* stream) const;
+  /// Returns InvalidArgument if a set of the map lacks duplicates that it was made of. A convolution gives a
+  /// duplicate the output of the first row of equal coordinates, so that gradients of several rows would have
+  /// to be added, which no op does.
+  llvm::Error check_no_duplicates() const;
 
   /// Returns InvalidArgument if `problem` cannot use this map. Messages call the op by the name `op`, for
   /// example "convolution".

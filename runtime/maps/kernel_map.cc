@@ -224,14 +224,20 @@ PairsRequest KernelMap::pairs_request(i32* pairs, i64 capacity, i32* count) cons
   return request;
 }
 
-llvm::Error KernelMap::list_pairs(i32* pairs, i64 capacity, i32* count, void* stream) const {
+llvm::Error KernelMap::check_no_duplicates() const {
   for (const CoordinateSet* const set : {input_.get(), output_.get()}) {
     if (set->rows() == set->caller_rows()) continue;
     return make_error(StatusCode::InvalidArgument,
                       "a set of the kernel map has {0} rows for {1} coordinates, because it was made with "
-                      "keep_first_duplicate: make it of coordinates without duplicates",
-                      set->caller_rows(), set->rows());
+                      "keep_first_duplicate, and gradients of duplicates are not added: make the set of "
+                      "coordinates without duplicates",
+                      set->rows(), set->caller_rows());
   }
+  return llvm::Error::success();
+}
+
+llvm::Error KernelMap::list_pairs(i32* pairs, i64 capacity, i32* count, void* stream) const {
+  MINUET_TRY(check_no_duplicates());
   MINUET_TRY(input_->check_stream(stream));
   MINUET_TRY(find_pairs());
   MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take(queue().get()));

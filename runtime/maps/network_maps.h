@@ -37,6 +37,9 @@ struct NetworkMapOptions {
   /// clouds (capacity mode), and is empty otherwise. Element 0 also limits the number of the caller's
   /// coordinates.
   std::vector<i64> level_capacity;
+  // Holds the number that each level has in the user's network, for messages, if the program is a stage of
+  // it (runtime/program/stages.h). It is empty if the program is the whole network.
+  std::vector<i32> level_numbers;
   // Holds the number of key bits if has_capacities() is true and no bounds are declared. Only
   // MapMethod::Sorted uses it.
   i32 key_bits = 0;
@@ -46,6 +49,9 @@ struct NetworkMapOptions {
   bool is_stateless = false;
 
   bool has_capacities() const { return !level_capacity.empty(); }
+  i32 number_of(std::size_t level) const {
+    return level_numbers.empty() ? static_cast<i32>(level) : level_numbers[level];
+  }
 };
 
 /// Returns the range of coordinates for which an index is made first.

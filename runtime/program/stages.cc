@@ -52,7 +52,7 @@ class StageCopy {
   bool has_level(i32 level) const { return stages_[level] == number_; }
   bool has_tensor(i32 tensor) const { return has_level(whole_.tensors[tensor].level); }
   i32 level_of(i32 level) const { return position_of(stage_.levels, level); }
-  i32 tensor_of(i32 tensor) const { return tensor < 0 ? -1 : stage_.find_tensor(tensor); }
+  i32 tensor_of(i32 tensor) const { return position_of(stage_.tensors, tensor); }
 
   void copy_levels() {
     for (i32 i = 0; i < static_cast<i32>(whole_.levels.size()); ++i) {
@@ -179,8 +179,6 @@ i32 root_of(const Program& program, i32 level) {
   return level;
 }
 
-i32 ProgramStage::find_tensor(i32 tensor) const { return position_of(tensors, tensor); }
-
 bool has_stages(const Program& program) {
   return llvm::any_of(program.levels, std::mem_fn(&LevelSpec::is_made_in_run));
 }
@@ -200,6 +198,7 @@ std::vector<ProgramStage> stages_of(const Program& program) {
   const std::vector<i32> numbers = stage_numbers(program);
   const i32 count = numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end()) + 1;
   std::vector<ProgramStage> stages;
+  stages.reserve(static_cast<std::size_t>(count));
   for (i32 i = 0; i < count; ++i) stages.push_back(StageCopy(program, numbers, i).copy());
   return stages;
 }

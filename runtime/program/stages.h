@@ -27,8 +27,6 @@ struct ProgramStage {
 
   /// Returns the level that is the root, as a level of the whole program.
   i32 root() const { return levels.front(); }
-  /// Returns the tensor of the stage that is this tensor of the whole program, or -1.
-  i32 find_tensor(i32 tensor) const;
 };
 
 /// Returns true if the program has more than one stage.

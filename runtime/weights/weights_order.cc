@@ -226,11 +226,6 @@ std::vector<WeightLayout> spconv_layouts(WeightsOrder order, const ConvolutionPr
 
 }  // namespace
 
-AxisArray taps_of(const ConvolutionProblem& problem) {
-  if (problem.offsets.empty()) return problem.kernel_size;
-  return {static_cast<i32>(problem.offsets.size()), 1, 1, 1};
-}
-
 llvm::Expected<WeightsOrder> parse_weights_order(llvm::StringRef name) {
   std::string names;
   for (const OrderName& known : kNames) {

@@ -70,9 +70,6 @@ std::string ambiguity_text(WeightsOrder order, const std::string& shape);
 /// Returns the shapes that a vector of this order, such as a bias, may have.
 std::vector<std::vector<int64_t>> vector_shapes(WeightsOrder order, i64 channels);
 
-/// Returns the number of weights on each axis of the kernel. The offsets of a list are on the first axis.
-AxisArray taps_of(const ConvolutionProblem& problem);
-
 /// Reorders `stored` to [volume, in_channels / groups, out_channels]. Offsets are numbered with the first
 /// axis slowest.
 std::vector<float> to_minuet_order(const WeightLayout& layout, const ConvolutionProblem& problem,

@@ -129,8 +129,8 @@ function(minuet_optimize target)
   endif()
 endfunction()
 
-# Compiles one target for size in release builds. It is for targets that run once per file or network, because the
-# library has a limit of size (tools/lint/check_library.py).
+# Compiles one target for size in release builds, because the library has a limit of size
+# (tools/lint/check_library.py). It is for targets that work once per file, network or call, not once per layer.
 function(minuet_compile_for_size target)
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${target} PRIVATE -Os)

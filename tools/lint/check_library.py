@@ -50,7 +50,7 @@ def check(library, headers, most_bytes=MOST_BYTES):
         text = header.read_text()
         found = DECLARED.findall(text)
         # A header that others include may have types alone.
-        if not found and "typedef" not in text:
+        if not found and "MINUET_API" in text:
             yield f"{header}: no declaration found, so this check sees nothing"
         declared.update(found)
     for name in sorted(exported - declared):

@@ -28,7 +28,7 @@ llvm::Error make_voxels(Engine& engine, const LeadingRequest& given) {
   request.features = given.output.data;
   request.features_ld = given.output.ld;
   request.rows = given.to.sources;
-  request.counts = given.to.point_counts;
+  request.counts = given.to.count;
   request.status = given.to.status;
   return engine.points().voxelize(request);
 }
@@ -72,6 +72,7 @@ LeadingFamily voxelize_family() {
 LeadingFamily devoxelize_family() {
   LeadingFamily family{DevoxelizeChoice::kKind};
   family.reads_coordinates = blends;
+  family.reads = [](const OpChoice& choice) { return RootArrays{.sources = !blends(choice)}; };
   family.workspace_bytes = devoxelize_bytes;
   family.makes_output = [](const OpChoice&) { return false; };
   family.load = give_to_points;

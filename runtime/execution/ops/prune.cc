@@ -9,6 +9,12 @@ const PruneProblem& prune_of(const OpChoice& choice) { return choice.get<PruneCh
 
 bool reads_cells(const OpChoice& choice) { return prune_of(choice).select.source == SelectSource::Cells; }
 
+RootArrays arrays_to_gather_by(const OpChoice& choice) {
+  if (reads_cells(choice)) return {};
+  const bool by_children = prune_of(choice).divides_channels;
+  return {.sources = by_children, .parents = !by_children};
+}
+
 i64 most_kept_rows(const OpChoice& choice, const LeadingSizes& sizes) {
   return prune_of(choice).select.candidates(sizes.input_rows, sizes.batch_size);
 }
@@ -58,7 +64,7 @@ llvm::Error gather_kept_rows(Engine& engine, const LeadingRequest& given) {
   request.input = given.inputs.front().matrix.data;
   request.input_ld = given.output.ld;
   // A part of a parent's channels is a row of a matrix that has a row for each child.
-  request.index = prune_of(*given.choice).divides_channels ? given.to.sources : given.to.parents;
+  request.index = arrays_to_gather_by(*given.choice).sources ? given.to.sources : given.to.parents;
   if (!prune_of(*given.choice).divides_channels) request.input_ld = given.inputs.front().matrix.ld;
   request.rows = given.output.rows;
   request.output = given.output.data;
@@ -74,6 +80,7 @@ LeadingFamily prune_family() {
   family.reads_coordinates = [](const OpChoice& choice) {
     return prune_of(choice).makes_level && !reads_cells(choice);
   };
+  family.reads = arrays_to_gather_by;
   family.gather = [](const OpChoice& choice) { return choice.get<PruneChoice>().gather; };
   family.check = check_prune;
   family.most_rows = most_kept_rows;

@@ -1,13 +1,10 @@
 #include "runtime/network/ops/points.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "codegen/choose/ops/points.h"
-#include "llvm/ADT/STLExtras.h"
 #include "runtime/network/description_fields.h"
 #include "runtime/network/graph_builder.h"
-#include "runtime/program/stages.h"
 
 namespace minuet {
 namespace {
@@ -15,7 +12,6 @@ namespace {
 using llvm::json::Array;
 using llvm::json::Object;
 using llvm::json::Value;
-using Op = LayerDescription::Op;
 
 // The names are in the order of PointReduction and of PointBlend.
 constexpr const char* kFeatureNames[] = {"mean", "max", "sum", "first"};

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "llvm/ADT/STLExtras.h"
 #include "runtime/network/description_fields.h"
 
 namespace minuet {
@@ -158,23 +157,30 @@ llvm::Error build_subdivide(GraphBuilder& graph, const LayerDescription& layer) 
   return add_made_level(graph, problem, by, made);
 }
 
-/// Returns the level that an earlier layer has made of the tensor `by` by the same rule, or -1.
-i32 find_made_level(const Program& program, const PruneProblem& problem, i32 by) {
+/// Returns the layer that has made a level of the tensor `by` by the same rule, or null.
+const ProgramLayer* find_maker(const Program& program, const PruneProblem& problem, i32 by) {
   for (const ProgramLayer& layer : program.layers) {
     const auto* const other = layer.problem.get_if<PruneProblem>();
     if (!other || !other->makes_level || !other->is_same_level(problem)) continue;
     const i32 read = layer.operands.empty() ? layer.input : layer.operands.front();
-    if (read == by) return program.tensors[layer.output].level;
+    if (read == by) return &layer;
   }
-  return -1;
+  return nullptr;
 }
 
 }  // namespace
 
 llvm::Error add_made_level(GraphBuilder& graph, PruneProblem problem, i32 by, LevelSpec made) {
   Program& program = graph.program();
-  i32 level = find_made_level(program, problem, by);
-  problem.makes_level = level < 0;
+  const ProgramLayer* const maker = find_maker(program, problem, by);
+  const bool is_of_cells = problem.select.rule == SelectRule::NonZero;
+  if (maker && is_of_cells) {
+    // The features are those of the same cells, so the earlier layer has written them already.
+    graph.set_result(maker->output);
+    return llvm::Error::success();
+  }
+  problem.makes_level = maker == nullptr;
+  i32 level = maker ? program.tensors[maker->output].level : -1;
   const auto number = static_cast<i32>(program.layers.size());
   if (problem.makes_level) {
     made.parent = made.other_parent = -1;
@@ -187,8 +193,7 @@ llvm::Error add_made_level(GraphBuilder& graph, PruneProblem problem, i32 by, Le
   const std::string name = "prune " + std::to_string(number);
   const i32 input = graph.current();
   MINUET_ASSIGN(const i32 output, graph.add_mapless(name, input, level, problem.out_channels(), problem));
-  if (problem.makes_level && problem.select.rule != SelectRule::NonZero)
-    program.layers.back().operands = {by};
+  if (problem.makes_level && !is_of_cells) program.layers.back().operands = {by};
   graph.set_result(output);
   return llvm::Error::success();
 }

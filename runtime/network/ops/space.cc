@@ -23,11 +23,6 @@ void print_space_to_channel(const LayerDescription& layer, i32 ndim, Object& obj
   print_stride(layer, ndim, object);
 }
 
-/// Returns the kernel map that the op reads.
-MapSpec map_of(const SpaceProblem& problem, i32 fine, i32 coarse) {
-  return {fine, coarse, problem.kernel_size, problem.dilation, problem.padding};
-}
-
 llvm::Error build_space_to_channel(GraphBuilder& graph, const LayerDescription& layer) {
   const i32 input = graph.current(), fine = graph.level_of(input);
   const auto problem = make_space_problem<SpaceToChannelProblem>(graph.program().ndim, graph.program().dtype,
@@ -38,7 +33,7 @@ llvm::Error build_space_to_channel(GraphBuilder& graph, const LayerDescription& 
   MINUET_ASSIGN(const i32 coarse, graph.level_below(fine, window));
   const auto channels = static_cast<i32>(problem.channels * kernel_volume(problem));
   MINUET_ASSIGN(const i32 output,
-                graph.add_layer(layer.name, input, coarse, channels, map_of(problem, fine, coarse), problem));
+                graph.add_layer(layer.name, input, coarse, channels, map_of(fine, coarse, problem), problem));
   graph.set_result(output);
   return llvm::Error::success();
 }
@@ -94,7 +89,7 @@ llvm::Error build_channel_to_space(GraphBuilder& graph, const LayerDescription& 
   MINUET_ASSIGN(problem.channels,
                 at("onto", channels_of_child(graph, layer.skip, fine, coarse, kernel_volume(problem))));
   MINUET_ASSIGN(const i32 output, graph.add_layer(layer.name, input, fine, problem.channels,
-                                                  map_of(problem, fine, coarse), problem));
+                                                  map_of(fine, coarse, problem), problem));
   graph.set_result(output);
   return llvm::Error::success();
 }

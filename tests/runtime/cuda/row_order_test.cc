@@ -60,7 +60,7 @@ class RowOrderTest : public GpuTest {
     take(execution->run({Tensor{features.as(), rows, 16, 16, DType::F16}},
                         {Tensor{output.as(), execution->output_rows(), 32, 32, DType::F16}}, nullptr));
     take(device().synchronize(nullptr));
-    EXPECT_EQ(execution->map_method(), method);
+    EXPECT_EQ(execution->find_map_method(), method);
     return {output.read<char>(), execution->engine().counters().kernels};
   }
 

@@ -89,6 +89,15 @@ TEST_P(Gradient, OfOtherAxesKernelsAndSets) {
   check_problem(problem);
 }
 
+TEST_P(Gradient, OfListsOfOffsets) {
+  for (const ConvolutionKind kind : all_kinds()) {
+    ConvolutionCase test = small_case(dtype(), kind, 8, 16, points());
+    test.kernel_size = test.dilation = {1, 1, 1, 1};
+    test.offsets = {{2, 0, -1, 0}, {0, 0, 0, 0}, {-3, 1, 0, 0}, {0, 1, 1, 0}, {1, 0, 0, 0}};
+    check_problem(problem_of(test));
+  }
+}
+
 TEST_P(Gradient, OfFewPoints) {
   for (const int64_t count : {0, 1, 2}) {
     for (const ConvolutionKind kind : {ConvolutionKind::Submanifold, ConvolutionKind::Strided}) {
@@ -343,7 +352,7 @@ TEST_P(Gradient, RefusesWhatDoesNotFit) {
   ASSERT_TRUE(plan);
   const Execution execution = make_execution(machine(), plan.get());
   EXPECT_EQ(prepare_map(execution.get(), swapped), MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), HasSubstr("does not add the gradients of duplicates"));
+  EXPECT_THAT(last_error(), HasSubstr("gradients of duplicates are not added"));
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(Gradient);

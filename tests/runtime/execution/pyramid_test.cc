@@ -179,7 +179,7 @@ TEST_P(NetworkPyramidTest, NetworksFindTheirLevelsAndMaps) {
   for (minuet_pyramid_map& map : maps) {
     if (map.purposes == kBoth) map.purposes = MINUET_PURPOSE_CONVOLUTION;
   }
-  refused(levels, maps, "a transposed convolution, needs");
+  refused(levels, maps, "a transposed convolution: add MINUET_PURPOSE_TRANSPOSED_CONVOLUTION");
 }
 
 TEST_P(NetworkPyramidTest, OneGraphBuildsAndRuns) {

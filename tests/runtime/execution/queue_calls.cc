@@ -1,5 +1,8 @@
 #include "tests/runtime/execution/queue_calls.h"
 
+#include "include/minuet/gradient.h"
+#include "include/minuet/points.h"
+
 namespace minuet::abi::queue_calls {
 namespace {
 
@@ -157,6 +160,19 @@ const std::vector<Call>& calls() {
        }},
       {"minuet_kernel_map_export", Of::Set, true,
        [](Objects& o) { return minuet_kernel_map_export(o.map.get(), o.plans.host.data(), o.stream); }},
+      {"minuet_kernel_map_list_pairs", Of::Set, true,
+       [](Objects& o) {
+         return minuet_kernel_map_list_pairs(o.map.get(), nullptr, 0,
+                                             static_cast<int32_t*>(o.plans.room.data()), o.stream);
+       }},
+      {"minuet_execution_read_points", Of::Points, true,
+       [](Objects& o) {
+         std::vector<int32_t> counts(MINUET_VOXELIZE_COUNTS, -1);
+         const minuet_status status =
+             minuet_execution_read_points(o.points.get(), counts.data(), MINUET_VOXELIZE_COUNTS, o.stream);
+         EXPECT_EQ(counts[MINUET_VOXELIZE_KEPT], status == MINUET_OK ? kRows : -1);
+         return status;
+       }},
       {"minuet_execution_create", Of::Set, false,
        [](Objects& o) {
          minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;

@@ -18,6 +18,10 @@ inline constexpr const char* kOneBlock =
 inline constexpr int32_t kRows = 31, kOut = 16;
 inline constexpr int64_t kCapacity = 64;
 
+inline constexpr const char* kOfPoints =
+    R"({"name": "p", "ndim": 3, "inputs": [{"name": "points", "channels": 4}], "layers": [
+  {"op": "voxelize", "voxel_size": [1, 1, 1]}, {"op": "devoxelize"}]})";
+
 /// Plans and device memory that all objects of a test share.
 struct Plans {
   Plans(Machine& machine, DType dtype)
@@ -26,7 +30,10 @@ struct Plans {
         convolution(machine, test, data),
         network(
             make_network(machine, {"", {}, dtype, "", 1, kOneBlock, {}, {}, {}, {}, MINUET_DATAFLOW_FUSED})),
+        of_points(make_network(machine, {"", {}, dtype, "", 1, kOfPoints, {}, {}, {}, {}, {}})),
         coordinates(machine, data.in_coordinates),
+        points(machine, std::vector<float>(kRows * 4, 0.5f)),
+        labels(machine, kRows * 4 * 4),
         count(machine, std::vector<int32_t>{kRows}),
         features(machine, encode(dtype, std::vector<float>(kCapacity * 4, 0.5f))),
         room(machine, kCapacity * kOut * 4),
@@ -36,8 +43,8 @@ struct Plans {
   ConvolutionCase test;
   ConvolutionData data;
   Convolution convolution;
-  Plan network;
-  Buffer coordinates, count, features, room, workspace;
+  Plan network, of_points;
+  Buffer coordinates, points, labels, count, features, room, workspace;
   std::vector<int32_t> host;  // room for the pairs of a map
 };
 
@@ -56,6 +63,7 @@ struct Objects {
     network = make_execution(machine, plans.network.get(), &options);
     check(minuet_execution_set_profiling(network.get(), 1));
     convolution = plans.convolution.execution(&options);
+    points = make_execution(machine, plans.of_points.get(), &options);
     options.level_capacity = &kCapacity, options.level_count = 1, options.key_bits = 64;
     within = make_execution(machine, plans.network.get(), &options);
     prepare_all();
@@ -69,6 +77,7 @@ struct Objects {
     check(minuet_execution_prepare_on_device(within.get(), plans.coordinates.integers(),
                                              plans.count.integers(), stream));
     check(run());
+    check(run_points());
     check(minuet_device_synchronize(machine.device(), stream));
   }
   minuet_status make_set(minuet_coordinates** made) {
@@ -91,9 +100,15 @@ struct Objects {
     return abi::run_arrays(network.get(), {array_of(tensor(plans.features, kRows, 4, dtype))},
                            {array_of(tensor(plans.room, kRows, kOut, dtype))}, stream);
   }
+  /// Of the network that takes points.
+  minuet_status run_points() {
+    return abi::run_arrays(points.get(), {array_of(tensor(plans.points, kRows, 4, DType::F32))},
+                           {array_of(tensor(plans.labels, kRows, 4, dtype))}, stream);
+  }
   std::vector<char> output() {
     plans.room.poison();
     check(run());
+    check(run_points());
     check(minuet_device_synchronize(machine.device(), stream));
     return plans.room.read<char>();
   }
@@ -106,11 +121,11 @@ struct Objects {
   Coordinates set{nullptr, {minuet_coordinates_destroy}};
   KernelMap map{nullptr, {minuet_kernel_map_destroy}};
   Execution network{nullptr, {minuet_execution_destroy}}, convolution{nullptr, {minuet_execution_destroy}},
-      within{nullptr, {minuet_execution_destroy}};
+      points{nullptr, {minuet_execution_destroy}}, within{nullptr, {minuet_execution_destroy}};
 };
 
 /// The object that a call enters: a set or a map, or one of the executions.
-enum class Of { Set, Network, Convolution, Within };
+enum class Of { Set, Network, Convolution, Points, Within };
 
 struct Call {
   const char* name;

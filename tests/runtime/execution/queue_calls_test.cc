@@ -152,6 +152,7 @@ TEST_P(InUseCallsTest, AreRefusedWhileAnotherThreadIsInTheExecution) {
   Objects objects(machine(), *plans_, dtype(), stream_->get(), nullptr);
   for (const auto& [of, execution] : {std::pair(Of::Network, &objects.network),
                                       {Of::Convolution, &objects.convolution},
+                                      {Of::Points, &objects.points},
                                       {Of::Within, &objects.within}}) {
     expect_refused(objects, execution->get(), "the execution is in use by another thread",
                    [of = of](const Call& call) { return call.of == of && !call.needs_queue; });

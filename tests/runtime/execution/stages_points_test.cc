@@ -2,6 +2,9 @@
 // capacities, with batches, with points that are dropped, and with errors.
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <limits>
+
 #include "tests/runtime/execution/stages_fixture.h"
 #include "tests/support/compare.h"
 
@@ -17,12 +20,10 @@ std::string numbers(int ndim, double value) {
 }
 
 /// The layers on the voxels.
-std::string body_of(int ndim) {
-  static_cast<void>(ndim);
-  return R"({"op": "block", "name": "a", "out_channels": 8, "kernel_size": 3, "output": "voxels"},
+const char* const kVoxelLayers =
+    R"({"op": "block", "name": "a", "out_channels": 8, "kernel_size": 3, "output": "voxels"},
             {"op": "block", "name": "b", "out_channels": 16, "kernel_size": 2, "stride": 2,
              "output": "coarse"})";
-}
 /// The layers on the points.
 const char* const kPointLayers = R"({"op": "linear", "name": "c", "input": "blended", "out_channels": 8},
   {"op": "add", "with": "near"}, {"op": "relu"}, {"op": "linear", "name": "d", "out_channels": 5})";
@@ -42,7 +43,7 @@ std::string points_network(const Voxelizing& made) {
          R"(, "inputs": [{"name": "points", "channels": )" + std::to_string(made.ndim + 1) +
          R"(}], "outputs": ["voxels", "coarse", "near", "blended", "labels"], "layers": [
          {"op": "voxelize", "voxel_size": )" +
-         numbers(made.ndim, made.size) + ", " + range + made.more + "}, " + body_of(made.ndim) +
+         numbers(made.ndim, made.size) + ", " + range + made.more + "}, " + kVoxelLayers +
          R"(, {"op": "devoxelize", "input": "voxels", "output": "near"},
          {"op": "devoxelize", "input": "coarse", "blend": "corners", "output": "blended"}, )" +
          std::string(kPointLayers).substr(0, std::string(kPointLayers).size() - 1) +
@@ -67,10 +68,9 @@ class StagesPoints : public StagesTest {
   StagedRun expected(const oracle::PointCloud& cloud, const Voxelizing& made) {
     const oracle::VoxelRules rules = rules_of(made);
     const oracle::Voxels voxels = oracle::voxels_of(cloud, rules);
-    const Plan body =
-        plan_of(R"({"name": "body", "ndim": )" + std::to_string(made.ndim) + R"(, "in_channels": )" +
-                std::to_string(rules.channels) + R"(, "outputs": ["voxels", "coarse"], "layers": [)" +
-                body_of(made.ndim) + "]}");
+    const Plan body = plan_of(R"({"name": "body", "ndim": )" + std::to_string(made.ndim) +
+                              R"(, "in_channels": )" + std::to_string(rules.channels) +
+                              R"(, "outputs": ["voxels", "coarse"], "layers": [)" + kVoxelLayers + "]}");
     std::vector<float> features = voxels.features;
     for (float& value : features) value = round_to(storage_type(dtype()), static_cast<double>(value));
     StagedRun run;
@@ -297,6 +297,73 @@ TEST_P(StagesPoints, Refusals) {
   options.batch_size = 1;
   refuses(execution_of(plan, options), arrays, "batch", MINUET_OUT_OF_RANGE);
   check(run_arrays(execution.get(), arrays.inputs, arrays.outputs));
+}
+
+/// After a run that fails before or after the voxels are made, nothing is answered with those of the run
+/// before.
+TEST_P(StagesPoints, AFailedRunLeavesNoAnswers) {
+  const Plan plan = plan_of(points_network({}));
+  Random random(13);
+  const oracle::PointCloud first = oracle::random_points_of(random, 60, 3, 4, 4, 3, false),
+                           second = oracle::random_points_of(random, 90, 3, 4, 4, 3, false);
+  const Execution execution = execution_of(plan);
+  const Buffer where(machine(), 1600);
+  const auto expect_no_answers = [&] {
+    const auto refused = MINUET_FAILED_PRECONDITION;
+    int32_t counts[MINUET_VOXELIZE_COUNTS] = {}, layer = 0, channels = 0;
+    int64_t rows = 0, capacities[3] = {};
+    EXPECT_EQ(minuet_execution_read_points(execution.get(), counts, MINUET_VOXELIZE_COUNTS, nullptr),
+              refused);
+    EXPECT_THAT(last_error(), HasSubstr("run the network first"));
+    EXPECT_EQ(minuet_execution_find_overflow(execution.get(), nullptr, &layer), refused);
+    EXPECT_THAT(last_error(), HasSubstr("run the network first"));
+    EXPECT_EQ(minuet_execution_suggest_capacities(execution.get(), 1, capacities, 3), refused);
+    for (int32_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(minuet_execution_output_shape_of(execution.get(), i, &rows, &channels), refused);
+      EXPECT_EQ(minuet_execution_output_coordinates_of(execution.get(), i,
+                                                       static_cast<int32_t*>(where.data()), nullptr),
+                refused);
+    }
+    for (int32_t level = 0; level < 3; ++level) {
+      minuet_level_info info{};
+      info.struct_size = sizeof(info);
+      check(minuet_execution_query_level(execution.get(), level, &info));
+      EXPECT_EQ(info.voxels, 0) << level;
+    }
+  };
+  expect_no_answers();
+  const Arrays good = arrays_of(plan, first, 60), next = arrays_of(plan, second, 90);
+  for (const size_t small : {size_t{0}, size_t{1}, size_t{4}}) {
+    SCOPED_TRACE(small);
+    check(run_arrays(execution.get(), good.inputs, good.outputs));
+    expect(read(plan, execution, good), first, {});
+    Arrays bad = next;
+    bad.outputs[small].shape[0] = 1;
+    EXPECT_EQ(run_arrays(execution.get(), bad.inputs, bad.outputs), MINUET_INVALID_ARGUMENT);
+    expect_no_answers();
+  }
+  check(run_arrays(execution.get(), next.inputs, next.outputs));
+  expect(read(plan, execution, next), second, {});
+}
+
+/// The number is written by voxelize, which is layer 0, and found in layer 1, which computes with it.
+TEST_P(StagesPoints, AnInfiniteFeatureOfAPointIsFoundInTheFirstLayerOnVoxels) {
+  const Plan plan = plan_of(points_network({}));
+  Random random(14);
+  oracle::PointCloud cloud = oracle::random_points_of(random, 80, 3, 4, 4, 0, false);
+  for (const bool is_within : {false, true}) {
+    const Execution execution =
+        execution_of(plan, MINUET_EXECUTION_OPTIONS_INIT,
+                     is_within ? std::vector<int64_t>(3, 100) : std::vector<int64_t>{});
+    for (const float feature : {1.0f, std::numeric_limits<float>::infinity(), -0.5f}) {
+      cloud.points[3] = feature;
+      const Arrays arrays = arrays_of(plan, cloud, is_within ? 100 : 80);
+      check(run_arrays(execution.get(), arrays.inputs, arrays.outputs));
+      int32_t layer = -2;
+      check(minuet_execution_find_overflow(execution.get(), nullptr, &layer));
+      EXPECT_EQ(layer, std::isinf(feature) ? 1 : -1);
+    }
+  }
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(StagesPoints);

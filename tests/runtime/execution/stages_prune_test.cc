@@ -2,126 +2,14 @@
 // device: exact and within capacities, in batches, and with errors.
 #include <gmock/gmock.h>
 
-#include <algorithm>
-#include <map>
-
-#include "tests/runtime/execution/stages_fixture.h"
-#include "tests/support/network_oracle.h"
+#include "tests/runtime/execution/stages_rows.h"
 
 namespace minuet::abi {
 namespace {
 
 using testing::HasSubstr;
 
-/// A level of a cloud, whose features are stored numbers.
-struct Rows {
-  std::vector<int32_t> coordinates;  // [rows, 4]
-  std::vector<char> features;
-};
-
-std::vector<int32_t> draw_cells(int64_t rows, uint64_t seed, int32_t extent = 12, int32_t step = 1) {
-  Random random(seed);
-  std::map<std::array<int32_t, 4>, int> seen;
-  std::vector<int32_t> coordinates;
-  for (int64_t i = 0; i < rows; ++i) {
-    // Item 1 of the batch is empty.
-    std::array<int32_t, 4> cell{random.below(2) == 0 ? 0 : 2};
-    for (size_t a = 1; a < 4; ++a) cell[a] = step * static_cast<int32_t>(random.between(-extent, extent));
-    if (seen.emplace(cell, 0).second) coordinates.insert(coordinates.end(), cell.begin(), cell.end());
-  }
-  return coordinates;
-}
-
-// The second network continues where the first one ends. Both are a part of the whole one.
-const char* const kFirst =
-    R"({"op": "block", "name": "a", "out_channels": 8, "kernel_size": 3, "output": "x"},
-  {"op": "linear", "name": "s", "out_channels": 1, "output": "score"})";
-const char* const kSecond =
-    R"({"op": "block", "name": "b", "input": "kept", "out_channels": 8, "kernel_size": 3},
-  {"op": "add", "with": "kept", "output": "y"},
-  {"op": "max_pool", "name": "p", "kernel_size": 2, "stride": 2, "output": "half"},
-  {"op": "up", "name": "u", "out_channels": 8, "kernel_size": 2, "stride": 2, "onto": "kept", "output": "z"})";
-
-std::string network_of(const std::string& layers, const std::string& outputs, int channels = 4) {
-  return R"({"name": "kept", "ndim": 3, "in_channels": )" + std::to_string(channels) + R"(, "outputs": [)" +
-         outputs + R"(], "layers": [)" + layers + "]}";
-}
-const char* const kOutputs = R"("y", "half", "z")";
-
-class StagesPrune : public StagesTest {
- protected:
-  std::vector<char> features_of(const std::vector<int32_t>& coordinates) const {
-    return encode(dtype(), oracle::draw_features(static_cast<int64_t>(coordinates.size()), 5));
-  }
-  template <class T>
-  static std::vector<T> rows_of(const std::vector<T>& values, size_t width, const std::vector<size_t>& rows) {
-    std::vector<T> result;
-    for (const size_t row : rows) {
-      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row * width);
-      result.insert(result.end(), begin, begin + static_cast<std::ptrdiff_t>(width));
-    }
-    return result;
-  }
-  /// The candidates of scores [rows, children] that are kept, in their order.
-  static std::vector<size_t> kept_of(const std::vector<float>& scores,
-                                     const std::vector<int32_t>& coordinates, size_t children,
-                                     float threshold, size_t top_k) {
-    std::map<int32_t, std::vector<size_t>> items;
-    for (size_t i = 0; i < scores.size(); ++i) items[coordinates[4 * (i / children)]].push_back(i);
-    std::vector<size_t> kept;
-    for (auto& [item, own] : items) {
-      if (top_k > 0) {
-        std::stable_sort(own.begin(), own.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
-        own.resize(std::min(own.size(), top_k));
-      }
-      for (const size_t i : own) {
-        if (top_k > 0 || scores[i] > threshold) kept.push_back(i);
-      }
-    }
-    std::sort(kept.begin(), kept.end());
-    return kept;
-  }
-  /// Prepares and runs in exact mode.
-  StagedRun run_exact(const Plan& plan, const Execution& execution, const std::vector<int32_t>& coordinates,
-                      const std::vector<char>& features, int64_t room) {
-    check(prepare(machine(), execution.get(), coordinates));
-    Arrays arrays =
-        arrays_on(plan, coordinates, features, static_cast<int64_t>(coordinates.size() / 4), room);
-    check(run_arrays(execution.get(), arrays.inputs, arrays.outputs));
-    return read(plan, execution, arrays);
-  }
-  Arrays arrays_on(const Plan& plan, const std::vector<int32_t>& coordinates,
-                   const std::vector<char>& features, int64_t rows, int64_t room) {
-    static_cast<void>(coordinates);
-    Arrays arrays;
-    const int64_t channels = input_of(plan.get(), 0).channels;
-    arrays.inputs.push_back(
-        array_of(put(features, rows * channels * dtype_bytes(dtype())).data(), {rows, channels}, element()));
-    add_outputs(plan, room, arrays);
-    return arrays;
-  }
-  /// Runs within capacities, with the number of coordinates on the device, and expects the same bits.
-  void expect_within(const Plan& plan, const std::vector<int32_t>& coordinates,
-                     const std::vector<char>& features, int64_t room, int32_t levels,
-                     const StagedRun& wanted) {
-    const std::vector<int64_t> capacities(static_cast<size_t>(levels), room);
-    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
-    options.batch_size = batch_size_;
-    const Execution execution = execution_of(plan, options, capacities);
-    const std::vector<int32_t> count{static_cast<int32_t>(coordinates.size() / 4)};
-    check(minuet_execution_prepare_on_device(execution.get(), put(coordinates, 4 * room).integers(),
-                                             put(count, 1).integers(), nullptr));
-    const Arrays arrays = arrays_on(plan, coordinates, features, room, room);
-    check(run_arrays(execution.get(), arrays.inputs, arrays.outputs));
-    uint32_t status = ~0u;
-    const std::vector<int32_t> counts = counts_of(execution, levels, status);
-    EXPECT_EQ(status, 0u);
-    StagedRun run = read(plan, execution, arrays);
-    cut(plan, counts, run);
-    for (size_t i = 0; i < run.outputs.size(); ++i) EXPECT_EQ(run.outputs[i], wanted.outputs[i]) << i;
-  }
-  int64_t batch_size_ = 0;
-};
+class StagesPrune : public StagesRowsTest {};
 
 TEST_P(StagesPrune, RowsByScores) {
   const Plan first = plan_of(network_of(kFirst, R"("x", "score")"));
@@ -142,7 +30,8 @@ TEST_P(StagesPrune, RowsByScores) {
       const std::vector<char> features = features_of(coordinates);
       const std::vector<NetworkRun> begun =
           run_graph(machine(), first.get(), execution_of(first).get(), coordinates, {features}, dtype());
-      const std::vector<size_t> kept = kept_of(values_of(begun[1]), coordinates, 1, 0.25f, top_k);
+      const std::vector<size_t> kept =
+          kept_of(values_of(begun[1]), coordinates, {1, 1, 1, 1}, 0.25f, static_cast<int64_t>(top_k));
       if (rows > 100) {
         ASSERT_GT(kept.size(), 10u);
       }
@@ -152,7 +41,7 @@ TEST_P(StagesPrune, RowsByScores) {
                     {rows_of(begun[0].bytes, 8 * static_cast<size_t>(dtype_bytes(dtype())), kept)}, dtype());
       const StagedRun run = run_exact(whole, execution, coordinates, features, 400);
       for (size_t i = 0; i < 3; ++i) EXPECT_EQ(run.outputs[i], wanted.outputs[i]) << i;
-      expect_within(whole, coordinates, features, 400, 3, wanted);
+      expect_within(whole, coordinates, features, 400, wanted);
     }
   }
 }
@@ -173,7 +62,7 @@ TEST_P(StagesPrune, SeveralTensorsAndLevels) {
   const Plan first = plan_of(network_of(kFirst, R"("x", "score")"));
   const std::vector<NetworkRun> begun =
       run_graph(machine(), first.get(), execution_of(first).get(), coordinates, {features}, dtype());
-  const std::vector<size_t> kept = kept_of(values_of(begun[1]), coordinates, 1, 0, 0);
+  const std::vector<size_t> kept = kept_of(values_of(begun[1]), coordinates, {1, 1, 1, 1}, 0, 0);
   const auto size = static_cast<size_t>(dtype_bytes(dtype()));
   const std::vector<char> kept_x = rows_of(begun[0].bytes, 8 * size, kept),
                           given = rows_of(features, 4 * size, kept);
@@ -187,13 +76,13 @@ TEST_P(StagesPrune, SeveralTensorsAndLevels) {
   const std::vector<int32_t> kept_cells = rows_of(coordinates, 4, kept);
   EXPECT_EQ(run.outputs[0].coordinates, kept_cells);
   EXPECT_EQ(run.outputs[0].bytes, both);
-  const std::vector<size_t> last = kept_of(values_of(run.outputs[1]), kept_cells, 1, 0, 9);
+  const std::vector<size_t> last = kept_of(values_of(run.outputs[1]), kept_cells, {1, 1, 1, 1}, 0, 9);
   const Plan end = plan_of(network_of(
       R"({"op": "block", "name": "e", "out_channels": 4, "kernel_size": 3, "output": "end"})", R"("end")"));
   EXPECT_EQ(run.outputs[2], run_graph(machine(), end.get(), execution_of(end).get(),
                                       rows_of(kept_cells, 4, last), {rows_of(given, 4 * size, last)}, dtype())
                                 .front());
-  expect_within(whole, coordinates, features, 256, 3, run);
+  expect_within(whole, coordinates, features, 256, run);
 }
 
 /// The children of a pooled level, with the features of their parents, or with their part of them.
@@ -220,7 +109,8 @@ TEST_P(StagesPrune, ChildrenByScores) {
     const std::vector<NetworkRun> begun =
         run_graph(machine(), begin.get(), execution_of(begin).get(), coordinates, {features}, dtype());
     // The rows of the pooled level are in an order of the library's, which is the same in the whole network.
-    const std::vector<size_t> kept = kept_of(values_of(begun[1]), begun[1].coordinates, 8, 0.5f, 0);
+    const std::vector<size_t> kept =
+        kept_of(values_of(begun[1]), begun[1].coordinates, {2, 2, 2, 1}, 0.5f, 0);
     ASSERT_GT(kept.size(), 20u);
     std::vector<int32_t> cells;
     std::vector<char> given;
@@ -238,7 +128,7 @@ TEST_P(StagesPrune, ChildrenByScores) {
     wanted.outputs = run_graph(machine(), end.get(), execution_of(end).get(), cells, {given}, dtype());
     const StagedRun run = run_exact(whole, execution_of(whole), coordinates, features, 2000);
     EXPECT_EQ(run.outputs[0], wanted.outputs[0]);
-    expect_within(whole, coordinates, features, 2000, 3, wanted);
+    expect_within(whole, coordinates, features, 2000, wanted);
   }
 }
 
@@ -269,7 +159,32 @@ TEST_P(StagesPrune, CellsOfADenseTensor) {
                              {stored(values)}, dtype());
   const StagedRun run = run_exact(whole, execution_of(whole, options), coordinates, stored(values), 3 * 504);
   EXPECT_EQ(run.outputs[0], wanted.outputs[0]);
-  expect_within(whole, coordinates, stored(values), 800, 2, wanted);
+  expect_within(whole, coordinates, stored(values), 800, wanted);
+}
+
+/// A second level of the cells of one tensor is the first one.
+TEST_P(StagesPrune, CellsOfADenseTensorTwice) {
+  const Plan plan = plan_of(R"({"name": "cells", "ndim": 3, "in_channels": 4, "shape": [5, 4, 3],
+    "outputs": ["first", "second", "end"], "layers": [{"op": "to_dense", "output": "dense"},
+    {"op": "from_dense", "input": "dense", "new_level": true, "output": "first"},
+    {"op": "from_dense", "input": "dense", "new_level": true, "output": "second"},
+    {"op": "linear", "name": "l", "out_channels": 3, "output": "end"}]})");
+  std::vector<int32_t> coordinates;
+  std::vector<float> values;
+  Random random(13);
+  for (int32_t i = 0; i < 60; ++i) {
+    if (random.below(3) == 0) continue;
+    coordinates.insert(coordinates.end(), {0, i / 12, i / 3 % 4, i % 3});
+    for (int c = 0; c < 4; ++c) values.push_back(static_cast<float>(1 + random.below(9)));
+  }
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.batch_size = batch_size_ = 1;
+  const StagedRun run = run_exact(plan, execution_of(plan, options), coordinates, stored(values), 60);
+  EXPECT_EQ(run.outputs[0].coordinates, coordinates);
+  EXPECT_EQ(run.outputs[0].bytes, stored(values));
+  EXPECT_EQ(run.outputs[1], run.outputs[0]);
+  EXPECT_EQ(run.outputs[2].coordinates, coordinates);
+  expect_within(plan, coordinates, stored(values), 60, run);
 }
 
 TEST_P(StagesPrune, Refusals) {

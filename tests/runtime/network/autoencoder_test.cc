@@ -206,7 +206,7 @@ class Autoencoder {
 };
 
 /// The numbers of the children whose scores are above 0.
-std::vector<size_t> kept_of(const std::vector<float>& scores) {
+std::vector<size_t> children_above_zero(const std::vector<float>& scores) {
   std::vector<size_t> kept;
   for (size_t i = 0; i < scores.size(); ++i) {
     if (scores[i] > 0) kept.push_back(i);
@@ -255,7 +255,8 @@ class AutoencoderTest : public StagesTest {
     Values latent, decoded;
     Level level = network.encode(cloud_, features_, latent);
     for (const size_t number : {1, 0})
-      level = network.decode(number, level, kept_of({level.scores.begin(), level.scores.end()}), decoded);
+      level = network.decode(number, level, children_above_zero({level.scores.begin(), level.scores.end()}),
+                             decoded);
   }
 
   Plan plan_of(const Autoencoder& network, const Widths* widths, minuet_dataflow dataflow) {
@@ -305,11 +306,11 @@ class AutoencoderTest : public StagesTest {
     EXPECT_EQ(run.outputs[0].coordinates, level.coordinates);
     expect_close(run.outputs[0], latent, 1, "latent");
     expect_close(run.outputs[1], level.scores, 1, "scores of the coarsest level");
-    level = network.decode(1, level, kept_of(values_of(run.outputs[1])), decoded);
+    level = network.decode(1, level, children_above_zero(values_of(run.outputs[1])), decoded);
     ASSERT_EQ(run.outputs[2].coordinates, level.coordinates);
     ASSERT_GT(run.outputs[2].rows, run.outputs[1].rows);
     expect_close(run.outputs[2], level.scores, 2, "scores of the level in the middle");
-    level = network.decode(0, level, kept_of(values_of(run.outputs[2])), decoded);
+    level = network.decode(0, level, children_above_zero(values_of(run.outputs[2])), decoded);
     ASSERT_EQ(run.outputs[3].coordinates, level.coordinates);
     ASSERT_GT(run.outputs[3].rows, run.outputs[2].rows);
     expect_close(run.outputs[3], decoded, 3, "decoded");

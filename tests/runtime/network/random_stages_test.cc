@@ -5,12 +5,11 @@
 // are kept, so the oracle keeps those that the run's own scores keep. A failure is shrunk.
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 
 #include "tests/cases/random_stages.h"
 #include "tests/runtime/execution/random_run.h"
-#include "tests/runtime/execution/stages_fixture.h"
+#include "tests/runtime/execution/stages_rows.h"
 #include "tests/support/compare.h"
 
 namespace minuet::abi {
@@ -22,6 +21,8 @@ using oracle::NetworkOutput;
 constexpr int kNetworks = kSanitized ? 6 : 100;
 constexpr int kLongNetworks = 1000;
 constexpr int kCudaNetworks = 6;
+// Most draws give a network that is run.
+constexpr int kMostDraws = 20;
 constexpr double kWorstElement = 6;
 
 /// The level that a chain ends on, or the level that is made of it.
@@ -46,26 +47,17 @@ std::vector<size_t> cells_of(const std::vector<float>& features, const std::vect
 }
 
 /// The numbers of a row and a child that scores [rows, children], or a mask, keep.
-std::vector<size_t> kept_of(const StagedCase& test, const std::vector<float>& scores,
+std::vector<size_t> kept_by(const StagedCase& test, const std::vector<float>& scores,
                             const std::vector<uint8_t>& mask, const std::vector<int32_t>& coordinates) {
   if (test.maker == Maker::Cells) return cells_of(scores, coordinates, test.first.ndim);
-  const auto width = static_cast<size_t>(1 + test.first.ndim),
-             children = static_cast<size_t>(test.child_count());
-  std::map<int32_t, std::vector<size_t>> items;
-  for (size_t i = 0; i < scores.size(); ++i) items[coordinates[width * (i / children)]].push_back(i);
-  std::vector<size_t> kept;
-  for (auto& [item, own] : items) {
-    if (test.maker == Maker::Best) {
-      std::stable_sort(own.begin(), own.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
-      own.resize(std::min(own.size(), static_cast<size_t>(test.top_k)));
-    }
-    for (const size_t i : own) {
-      if (test.maker == Maker::Best ||
-          (test.maker == Maker::Mask ? mask[i] != 0 : scores[i] > test.threshold))
-        kept.push_back(i);
-    }
+  if (test.maker != Maker::Mask) {
+    return kept_of(scores, coordinates, test.children, test.threshold,
+                   test.maker == Maker::Best ? test.top_k : 0, test.first.ndim);
   }
-  std::sort(kept.begin(), kept.end());
+  std::vector<size_t> kept;
+  for (size_t i = 0; i < mask.size(); ++i) {
+    if (mask[i] != 0) kept.push_back(i);
+  }
   return kept;
 }
 
@@ -219,7 +211,7 @@ class RandomStages : public StagesTest {
       return false;
     }
     const MadeRows rows{problem.first.coordinates, problem.first.features};
-    const std::vector<size_t> kept = kept_of(test, narrowed(problem.scores), problem.mask, rows.coordinates);
+    const std::vector<size_t> kept = kept_by(test, narrowed(problem.scores), problem.mask, rows.coordinates);
     const NetworkOutput second = evaluate_second(problem, made_of(test, rows, kept, problem.stride));
     take_parameters(problem);
     constexpr double kMostInF16 = 1e4;
@@ -317,7 +309,7 @@ class RandomStages : public StagesTest {
     expect_right(decode(dtype(), ascending(scores, ndim).bytes), take_rows(problem.scores, own), largest,
                  "scores");
     const MadeRows rows = in_order_of(problem, scores.coordinates);
-    const std::vector<size_t> kept = kept_of(test, values_of(scores), problem.mask, scores.coordinates);
+    const std::vector<size_t> kept = kept_by(test, values_of(scores), problem.mask, scores.coordinates);
     NetworkOutput second = evaluate_second(problem, made_of(test, rows, kept, problem.stride));
     for (size_t i = 0; i < second.coordinates.size(); ++i) {
       const size_t axis = i % static_cast<size_t>(1 + ndim);
@@ -388,8 +380,8 @@ TEST_P(RandomStages, Networks) {
                                                          : kCudaNetworks,
                                kLongNetworks);
   const uint64_t seed = announce_seed(count);
-  int ran = 0;
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0, ran = 0; ran < count; ++i) {
+    ASSERT_LT(i, kMostDraws * count) << "only " << ran << " networks of seed " << seed << " could be run";
     const StagedCase test =
         draw(case_seed(seed, 300 + static_cast<uint64_t>(dtype()), static_cast<uint64_t>(i)));
     bool was_run = false;
@@ -398,9 +390,8 @@ TEST_P(RandomStages, Networks) {
     if (!passes_or_shrinks<StagedCase>(test, run, simpler, plain())) {
       FAIL() << "network " << i << " of seed " << seed;
     }
-    ran += was_run ? 1 : 0;
+    if (was_run) ++ran;
   }
-  EXPECT_TRUE(count < 20 || ran > count / 2) << ran << " of " << count;
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(RandomStages);

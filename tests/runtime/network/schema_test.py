@@ -71,6 +71,30 @@ GOOD = [
         {"op": "batch_norm", "name": "n", "epsilon": 0.5}, {"op": "scale_shift", "name": "s"},
         {"op": "layer_norm", "name": "l", "affine": False},
         {"op": "sigmoid"}, {"op": "tanh"}, {"op": "argmax", "save": "z"}]},
+    {"name": "points", "ndim": 3, "inputs": [{"name": "points", "channels": 5},
+                                             {"name": "more", "channels": 2, "level": "points"}],
+     "outputs": ["y", "z"], "layers": [
+         {"op": "voxelize", "voxel_size": [0.5, 0.25, 1], "range": [[-4, -4, -2], [4, 4, 2.5]], "feature": "max",
+          "first_column": 1, "channels": 3, "most_points_per_voxel": 8, "most_voxels": 1000, "save": "v"},
+         {"op": "block", "name": "a", "out_channels": 8, "kernel_size": 2, "stride": 2, "output": "x"},
+         {"op": "devoxelize", "blend": "centres", "output": "u"}, {"op": "concat", "with": "more", "output": "z"},
+         {"op": "devoxelize", "input": "v", "output": "y"}]},
+    {"name": "voxels", "ndim": 2, "inputs": [{"name": "points", "channels": 2}], "layers": [
+        {"op": "voxelize", "voxel_size": [0.5, 0.25], "low": [-1, 0.5]}, {"op": "linear", "name": "a", "out_channels": 4},
+        {"op": "devoxelize", "blend": "corners"}]},
+    {"name": "pruned", "ndim": 3, "in_channels": 4, "outputs": ["y", "z", "w"], "layers": [
+        {"op": "block", "name": "a", "out_channels": 8, "kernel_size": 2, "stride": [2, 2, 1], "output": "x"},
+        {"op": "linear", "name": "s", "out_channels": 4, "output": "of_children"},
+        {"op": "linear", "name": "t", "input": "x", "out_channels": 1, "output": "score"},
+        {"op": "prune", "input": "x", "by": "score", "top_k": 30, "output": "y"},
+        {"op": "prune", "input": "x", "by": "score", "threshold": -0.5, "output": "w"},
+        {"op": "subdivide", "input": "x", "by": "of_children", "stride": [2, 2, 1], "features": "channel_to_space",
+         "threshold": 0.5, "output": "z"}]},
+    {"name": "cells", "ndim": 3, "in_channels": 4, "shape": [8, 8, 4], "outputs": ["y", "again"], "layers": [
+        {"op": "to_dense", "format": "channels_last", "output": "z"},
+        {"op": "from_dense", "input": "z", "new_level": True, "output": "fed"},
+        {"op": "from_dense", "input": "z", "new_level": True, "output": "again"},
+        {"op": "max_pool", "name": "a", "input": "fed", "kernel_size": 2, "stride": 2, "output": "y"}]},
 ]
 
 # Wrong kernels of a layer "block", which the library and the schema both refuse, and the field that the library names.
@@ -151,7 +175,8 @@ def change(description, draw):
     elif isinstance(part, dict):
         part[draw.choice(["rule", "kernel_shape", "offsets", "padding", "output", "save", "width", "out_channels", "input", "shape", "knel",
                           "level", "of", "bias", "slope", "channels", "in_channels", "classes", "onto", "format", "image_axes", "with",
-                          "approximate"])] = value
+                          "approximate", "by", "threshold", "top_k", "features", "stride", "new_level", "range", "low", "blend",
+                          "feature", "first_column", "voxel_size", "most_voxels"])] = value
     else:
         part.append(value)
     return changed

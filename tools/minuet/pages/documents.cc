@@ -191,12 +191,14 @@ Object run_document(const Object& file) {
   }
   // A kernel that is not a box has a number of offsets in place of its size.
   std::vector<Object> listed;
+  listed.reserve(layers.size());
   for (const Object* layer : layers) {
     listed.push_back(*layer);
     const int64_t offsets = number_or(*layer, "offset_count", 0);
     if (offsets > 0) listed.back()["kernel_size"] = llvm::formatv("{0} offsets", offsets).str();
   }
   std::vector<const Object*> rows;
+  rows.reserve(listed.size());
   for (const Object& layer : listed) rows.push_back(&layer);
   NamedTimes layer_times;
   for (const Object* layer : layers) layer_times.emplace_back(text_or_empty(*layer, "name"), layer);

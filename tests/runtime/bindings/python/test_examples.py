@@ -17,7 +17,7 @@ def test_page(number):
 
 
 def test_page_has_examples():
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 4
 
 
 def test_top_readme():
