@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "llvm/ADT/STLExtras.h"
+#include "runtime/execution/execution_arrays.h"
 #include "runtime/program/stages.h"
 
 namespace minuet {
@@ -260,6 +261,14 @@ llvm::Error StagedExecution::output_coordinates(std::size_t output, i32* coordin
   const auto found = llvm::find(stage.spec->outputs, static_cast<i32>(output));
   return stage.execution->output_coordinates(static_cast<std::size_t>(found - stage.spec->outputs.begin()),
                                              coordinates, stream);
+}
+
+/// Checks the number of rows of a mask, which lies on a level of the first stage.
+llvm::Error StagedExecution::check_mask_rows(std::size_t number, const Tensor& mask, i32 tensor) const {
+  const i64 rows = level(program_.tensors[tensor].level).caller_rows;
+  if (mask.rows == rows && (mask.data || rows == 0)) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0} has {1} rows{2}; it must have {3}", input_name(number),
+                    mask.rows, mask.data ? "" : " and is null", rows);
 }
 
 llvm::Expected<i32> StagedExecution::find_overflow(void* stream) {

@@ -372,14 +372,6 @@ llvm::Expected<StagedExecution::Given> StagedExecution::read_arrays(
   return given;
 }
 
-/// Checks the number of rows of a mask, which lies on a level of the first stage.
-llvm::Error StagedExecution::check_mask_rows(std::size_t number, const Tensor& mask, i32 tensor) const {
-  const i64 rows = level(program_.tensors[tensor].level).caller_rows;
-  if (mask.rows == rows && (mask.data || rows == 0)) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument, "{0} has {1} rows{2}; it must have {3}", input_name(number),
-                    mask.rows, mask.data ? "" : " and is null", rows);
-}
-
 /// Checks the shapes and the dtypes of the matrices. The number of rows of a level that an op makes is not
 /// known yet in exact mode.
 llvm::Error StagedExecution::check_given(const Given& given) const {
