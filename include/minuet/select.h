@@ -10,6 +10,9 @@
  * minuet_select_bytes -> minuet_select for each cloud. minuet_devoxelize (points.h) with
  * MINUET_BLEND_NEAREST gathers features onto the new level, with `sources` or `parents` as its point_rows,
  * and brings features of the new level back to the candidates, with `places` as its point_rows.
+ *
+ * Networks have the ops prune and subdivide (share/doc/minuet/networks). An input of type mask, by which they
+ * may keep rows, is an array [rows, channels] of u8 or bool in minuet_execution_run_arrays.
  */
 #ifndef MINUET_SELECT_H_
 #define MINUET_SELECT_H_

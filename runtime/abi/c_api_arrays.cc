@@ -14,6 +14,10 @@ llvm::Expected<ElementType> read_element(minuet_element element, ArrayUse use) {
     case MINUET_ELEMENT_I32:
       if (use != ArrayUse::Parameter) return ElementType::I32;
       break;
+    case MINUET_ELEMENT_U8:
+    case MINUET_ELEMENT_BOOL:
+      if (use == ArrayUse::RunInput) return static_cast<ElementType>(element);
+      break;
     default:
       break;
   }

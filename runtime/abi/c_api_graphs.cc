@@ -43,6 +43,7 @@ minuet_tensor_info tensor_info(const Program& program, const std::string& name, 
   info.channels = tensor.channels;
   info.element = storage.holds_integers ? MINUET_ELEMENT_I32
                  : storage.holds_points ? MINUET_ELEMENT_F32
+                 : storage.holds_mask   ? MINUET_ELEMENT_U8
                                         : static_cast<minuet_element>(storage_type(program.dtype));
   for (const i32 axis : axes_of(program, tensor.level)) ++info.ndim, info.axes |= 1 << axis;
   return info;

@@ -143,7 +143,9 @@ static_assert(MINUET_ELEMENT_F32 == static_cast<int>(ElementType::F32) &&
               MINUET_ELEMENT_F16 == static_cast<int>(ElementType::F16) &&
               MINUET_ELEMENT_BF16 == static_cast<int>(ElementType::BF16) &&
               MINUET_ELEMENT_F64 == static_cast<int>(ElementType::F64) &&
-              MINUET_ELEMENT_I32 == static_cast<int>(ElementType::I32) && MINUET_MAX_RANK == kMaxArrayAxes);
+              MINUET_ELEMENT_U8 == static_cast<int>(ElementType::U8) &&
+              MINUET_ELEMENT_I32 == static_cast<int>(ElementType::I32) &&
+              MINUET_ELEMENT_BOOL == static_cast<int>(ElementType::Bool) && MINUET_MAX_RANK == kMaxArrayAxes);
 static_assert(static_cast<int>(ElementType::F32) == static_cast<int>(ArrayElement::F32) &&
               static_cast<int>(ElementType::F16) == static_cast<int>(ArrayElement::F16) &&
               static_cast<int>(ElementType::BF16) == static_cast<int>(ArrayElement::BF16) &&

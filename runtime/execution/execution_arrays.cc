@@ -55,6 +55,24 @@ MemoryRows memory_of_array(const GivenArray& array) {
   return {reinterpret_cast<std::uintptr_t>(array.data), rows, stride * element, columns * element};
 }
 
+bool holds_mask(const Program& program, i32 tensor) {
+  return program.storages[program.tensors[tensor].storage].holds_mask;
+}
+
+llvm::Expected<Tensor> read_mask(const std::string& what, const GivenArray& array, const Program& program,
+                                 i32 tensor) {
+  const i32 channels = program.tensors[tensor].channels;
+  const bool has_bytes = array.element == ElementType::U8 || array.element == ElementType::Bool;
+  if (has_bytes && array.shape.size() == 2 && array.shape[1] == channels && is_contiguous(array)) {
+    return Tensor{array.data, array.shape[0], channels, channels, DType::F32};
+  }
+  return make_error(
+      StatusCode::InvalidArgument,
+      "{0} has shape [{1}] and elements of {2}; as a mask it must be a contiguous array of u8 or "
+      "bool with {3} for each row",
+      what, numbers_text(array.shape), element_name(array.element), channels);
+}
+
 DType matrix_type(const Program& program, i32 tensor) {
   const StorageSpec& storage = program.storages[program.tensors[tensor].storage];
   return storage.holds_integers || storage.holds_points ? DType::F32 : program.dtype;
@@ -100,6 +118,11 @@ llvm::Error check_matrices(const Program& program) {
   if (program.takes_points()) {
     return make_error(StatusCode::FailedPrecondition,
                       "the plan takes points, which are float32 whatever its dtype is: use "
+                      "minuet_execution_run_arrays");
+  }
+  if (llvm::any_of(program.inputs, [&](i32 input) { return holds_mask(program, input); })) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "an input of the plan is a mask, which is an array of bytes: use "
                       "minuet_execution_run_arrays");
   }
   if (program.winners >= 0) {

@@ -25,6 +25,12 @@ DType matrix_type(const Program& program, i32 tensor);
 /// Returns the matrix that an array of features, integers or points is.
 llvm::Expected<Tensor> read_matrix(const std::string& what, const GivenArray& array, const Program& program,
                                    i32 tensor);
+/// Returns true if the tensor is a mask of bytes.
+bool holds_mask(const Program& program, i32 tensor);
+/// Returns the rows and channels of the array of a mask. Only `data`, `rows` and `channels` of the result
+/// mean anything.
+llvm::Expected<Tensor> read_mask(const std::string& what, const GivenArray& array, const Program& program,
+                                 i32 tensor);
 /// Returns the matrix that the array of an output is, which may be a dense tensor of `batch_size` items.
 llvm::Expected<Tensor> read_output(const std::string& what, const GivenArray& array, const Program& program,
                                    i32 tensor, i32 batch_size);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "llvm/ADT/STLExtras.h"
+#include "runtime/execution/execution_arrays.h"
 #include "runtime/program/stages.h"
 
 namespace minuet {
@@ -198,6 +199,7 @@ llvm::Error StagedExecution::check_takes(bool maps) const {
 llvm::Error StagedExecution::invalidate(bool for_maps) {
   MINUET_TRY(check_takes(for_maps));
   MINUET_TRY(forget_run());
+  needed_rows_.clear();
   return stages_.front()->execution->invalidate(for_maps);
 }
 
@@ -230,7 +232,8 @@ bool StagedExecution::knows_level(i32 level) const {
 }
 
 llvm::Error StagedExecution::check_output(std::size_t output) const {
-  if (knows_level(program_.output_level(output))) return llvm::Error::success();
+  if (knows_level(program_.output_level(output)) || needed_rows_.count(output) != 0)
+    return llvm::Error::success();
   return make_error(
       StatusCode::FailedPrecondition,
       "the number of rows of output {0} is known after a run, because an op makes its level: run "
@@ -258,6 +261,14 @@ llvm::Error StagedExecution::output_coordinates(std::size_t output, i32* coordin
   const auto found = llvm::find(stage.spec->outputs, static_cast<i32>(output));
   return stage.execution->output_coordinates(static_cast<std::size_t>(found - stage.spec->outputs.begin()),
                                              coordinates, stream);
+}
+
+/// Checks the number of rows of a mask, which lies on a level of the first stage.
+llvm::Error StagedExecution::check_mask_rows(std::size_t number, const Tensor& mask, i32 tensor) const {
+  const i64 rows = level(program_.tensors[tensor].level).caller_rows;
+  if (mask.rows == rows && (mask.data || rows == 0)) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0} has {1} rows{2}; it must have {3}", input_name(number),
+                    mask.rows, mask.data ? "" : " and is null", rows);
 }
 
 llvm::Expected<i32> StagedExecution::find_overflow(void* stream) {

@@ -9,10 +9,12 @@
 // use it. In capacity mode, create() reserves all memory, so that a run never needs more, and only enqueues
 // work.
 //
-// What a run has made is valid until the next run or prepare begins. If that fails, nothing is valid. The
-// class is not thread-safe.
+// What a run has made is valid until the next run or prepare begins. If that fails, nothing is valid, but a
+// run that fails because an output has too few rows leaves the number that it needs. The class is not
+// thread-safe.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -38,6 +40,8 @@ class StagedExecution final : public PlanExecution {
                          void* stream) override;
   llvm::Error check_output(std::size_t output) const override;
   i64 output_rows(std::size_t output = 0) const override {
+    const auto needed = needed_rows_.find(output);
+    if (needed != needed_rows_.end()) return needed->second;
     return level(program_.output_level(output)).caller_rows;
   }
   llvm::Error output_coordinates(std::size_t output, i32* coordinates, void* stream) override;
@@ -165,6 +169,7 @@ class StagedExecution final : public PlanExecution {
                                     llvm::ArrayRef<GivenArray> outputs) const;
   llvm::Error read_input(std::size_t number, const GivenArray& array, Given& given) const;
   llvm::Error read_words(const std::string& what, const GivenArray& array, i64 words, const i32*& read) const;
+  llvm::Error check_mask_rows(std::size_t number, const Tensor& mask, i32 tensor) const;
   llvm::Error check_given(const Given& given) const;
 
   const std::shared_ptr<const LoadedPlan> loaded_;
@@ -182,10 +187,14 @@ class StagedExecution final : public PlanExecution {
   i32* host_words_ = nullptr;
   std::unique_ptr<Engine> engine_;
   std::vector<Place> level_places_, layer_places_;
-  // Holds the points of the current run.
+  // Hold the points and the masks of the current run. The keys are tensors of the whole program.
   PointArray points_ = {};
+  std::map<i32, Tensor> masks_;
   // Says whether the last run has made all levels, since the last prepare.
   bool has_run_ = false;
+  // Holds the rows that outputs need which have fewer in the last run, so that it failed. A caller can then
+  // give enough.
+  std::map<std::size_t, i64> needed_rows_;
   // Says whether a run has begun, so that work may use the memory.
   bool is_used_ = false;
   // Says whether any prepare or run has written cloud_words() (capacity mode). Replays of a graph may

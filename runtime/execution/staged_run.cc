@@ -133,7 +133,10 @@ LeadingRequest StagedExecution::request_of(const Stage& stage, const Leading& le
   if (reads_points(leading)) return request;
   request.from = &stages_[stage_of(layer.input)]->root;
   request.inputs.push_back(left_of(layer.input).value);
-  for (const i32 operand : layer.operands) request.inputs.push_back(left_of(operand).value);
+  for (const i32 operand : layer.operands) {
+    const auto mask = masks_.find(operand);
+    request.inputs.push_back(mask == masks_.end() ? left_of(operand).value : LeadingInput{mask->second});
+  }
   return request;
 }
 
@@ -226,6 +229,7 @@ llvm::Error StagedExecution::run_stage(Stage& stage, const Given& given, void* s
     if (spec.program.tensors[spec.program.outputs[i]].is_dense()) continue;
     const i64 rows = stage.execution->output_rows(i);
     if (output.rows < rows) {
+      needed_rows_[static_cast<std::size_t>(number)] = rows;
       return make_error(StatusCode::InvalidArgument,
                         "output {0} has {1} rows, but this run needs {2}: give it at least {2} rows", number,
                         output.rows, rows);
@@ -260,6 +264,9 @@ llvm::Error StagedExecution::enqueue_stages(const Given& given, void* stream) {
 llvm::Error StagedExecution::enqueue(const Given& given, void* stream) {
   is_used_ = true;
   points_ = given.points;
+  for (std::size_t i = 0; i < given.inputs.size(); ++i) {
+    if (holds_mask(program_, program_.inputs[i])) masks_[program_.inputs[i]] = given.inputs[i];
+  }
   // If a stage fails or throws, those before it are prepared for the new cloud already.
   auto forget = llvm::make_scope_exit([&] { llvm::consumeError(forget_run()); });
   MINUET_TRY(enqueue_stages(given, stream));
@@ -313,6 +320,12 @@ llvm::Error StagedExecution::read_input(std::size_t number, const GivenArray& ar
   const i32 tensor = program_.inputs[number];
   const StorageSpec& storage = program_.storages[program_.tensors[tensor].storage];
   const std::size_t batch = program_.inputs.size() - 2;
+  if (storage.holds_mask) {
+    MINUET_ASSIGN(const Tensor mask, read_mask(what, array, program_, tensor));
+    given.inputs.push_back(mask);
+    given.read.push_back(memory_of_array(array));
+    return llvm::Error::success();
+  }
   if (!storage.holds_integers) {
     MINUET_ASSIGN(const Tensor matrix, read_matrix(what, array, program_, tensor));
     given.inputs.push_back(matrix);
@@ -376,7 +389,9 @@ llvm::Error StagedExecution::check_given(const Given& given) const {
   for (std::size_t i = 0; i < given.inputs.size(); ++i) {
     const i32 tensor = program_.inputs[i];
     const StorageSpec& storage = program_.storages[program_.tensors[tensor].storage];
-    if (!storage.holds_integers) MINUET_TRY(check(input_name(i), given.inputs[i], tensor));
+    if (storage.holds_mask) MINUET_TRY(check_mask_rows(i, given.inputs[i], tensor));
+    if (!storage.holds_integers && !storage.holds_mask)
+      MINUET_TRY(check(input_name(i), given.inputs[i], tensor));
   }
   for (std::size_t i = 0; i < given.outputs.size(); ++i) {
     const i32 tensor = program_.outputs[i];
@@ -389,6 +404,7 @@ llvm::Error StagedExecution::check_given(const Given& given) const {
 llvm::Error StagedExecution::run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs,
                                  void* stream) {
   MINUET_TRY(forget_run());
+  needed_rows_.clear();
   MINUET_TRY(check_matrices(program_));
   if (options_.parameter_inputs) {
     return make_error(StatusCode::FailedPrecondition,
@@ -408,6 +424,7 @@ llvm::Error StagedExecution::run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<T
 llvm::Error StagedExecution::run_arrays(llvm::ArrayRef<GivenArray> inputs, llvm::ArrayRef<GivenArray> outputs,
                                         void* stream) {
   MINUET_TRY(forget_run());
+  needed_rows_.clear();
   if (!program_.takes_points()) MINUET_TRY(stages_.front()->execution->check_prepared());
   MINUET_ASSIGN(const Given given, read_arrays(inputs, outputs));
   MINUET_TRY(check_given(given));

@@ -339,8 +339,15 @@ llvm::Error GraphBuilder::check_is_of_stage(i32 tensor, const std::string& name,
                        name));
 }
 
-/// Returns InvalidArgument if the tensor holds integers or points, which no op reads.
+/// Returns InvalidArgument if the tensor holds integers or points, which no op reads, or a mask in another
+/// field than "by".
 llvm::Error GraphBuilder::check_is_features(i32 tensor, llvm::StringRef field) const {
+  if (program_.storages[program_.tensors[tensor].storage].holds_mask && field != "by") {
+    return at(field,
+              make_error(StatusCode::InvalidArgument,
+                         "a mask has bytes and no features: name it in \"by\" of prune or subdivide, or "
+                         "name a result or another input here"));
+  }
   if (program_.storages[program_.tensors[tensor].storage].holds_points) {
     return at(field,
               make_error(StatusCode::InvalidArgument,

@@ -64,7 +64,7 @@ llvm::Error read_layers(const Object& root, NetworkDescription& network) {
 llvm::Expected<InputDescription> read_input(const Value& value, bool is_first) {
   const Object* const object = value.getAsObject();
   if (!object) return make_error(StatusCode::InvalidArgument, "an input must be an object of fields");
-  MINUET_TRY(check_fields(*object, "an input", {"name", "channels", "level"}));
+  MINUET_TRY(check_fields(*object, "an input", {"name", "channels", "level", "type"}));
   InputDescription input;
   MINUET_ASSIGN(input.name, read_text(*object, "name"));
   const Value* const channels = object->get("channels");
@@ -73,6 +73,17 @@ llvm::Expected<InputDescription> read_input(const Value& value, bool is_first) {
   }
   MINUET_ASSIGN(input.channels, read_size(*channels, "channels"));
   MINUET_TRY(read_optional_text(*object, "level", input.level));
+  std::string type = "features";
+  MINUET_TRY(read_optional_text(*object, "type", type));
+  input.is_mask = type == "mask";
+  if (!input.is_mask && type != "features") {
+    return at("type", make_error(StatusCode::InvalidArgument, "\"type\" must be \"features\" or \"mask\""));
+  }
+  if (input.is_mask && is_first) {
+    return at("type", make_error(StatusCode::InvalidArgument,
+                                 "the first input has the features of the caller's coordinates and cannot be "
+                                 "a mask: put it behind them"));
+  }
   if (is_first == input.level.empty()) return input;
   return at("level", is_first
                          ? make_error(StatusCode::InvalidArgument,
@@ -209,6 +220,7 @@ std::string print_network(const NetworkDescription& network,
   for (const InputDescription& input : network.inputs) {
     Object object{{"name", input.name}, {"channels", input.channels}};
     if (!input.level.empty()) object["level"] = input.level;
+    if (input.is_mask) object["type"] = "mask";
     inputs.push_back(std::move(object));
   }
   for (LayerDescription layer : network.layers) {

@@ -45,6 +45,8 @@ struct KeptFields {
   float threshold = 0;
   // Holds the field "top_k", the number of rows of each batch item that are kept, or 0.
   i32 best = 0;
+  // Says whether "by" names a mask. The rows whose byte is not 0 are then kept, without a threshold or top_k.
+  bool by_mask = false;
   // The field "features" of subdivide is "channel_to_space" if the flag is true, and "copy" if it is false.
   bool divides_channels = false;
 };
@@ -173,6 +175,8 @@ struct InputDescription {
   // Names the result or input that has the coordinates of this input. It is empty for the first input, whose
   // coordinates the caller gives.
   std::string level;
+  // Says whether the field "type" is "mask". The input then has bytes, which only prune and subdivide read.
+  bool is_mask = false;
 };
 
 /// Holds the names of the input and the output of a network whose description does not name them.

@@ -64,6 +64,7 @@ llvm::Error GraphBuilder::add_input(std::size_t number, i32 level) {
                    input.name));
   }
   program_.inputs[number] = add_tensor(level, input.channels);
+  program_.storages.back().holds_mask = input.is_mask;
   if (number == 0 && program_.levels[level].holds_points) program_.storages.back().holds_points = true;
   results_[input.name] = program_.inputs[number];
   return add_inputs_on(input.name, level);

@@ -161,9 +161,10 @@ llvm::Error ParameterSet::check_values(llvm::ArrayRef<ParameterValue> values) co
 
 llvm::Expected<ParameterCopy> ParameterSet::copy_of(const ParameterValue& value, WeightsOrder order) const {
   const PlanParameter& parameter = parameters_[value.parameter];
-  if (value.array.element == ElementType::I32) {
-    return make_error(StatusCode::InvalidArgument,
-                      "it has elements of i32; give it as f32, f16, bf16 or f64");
+  const ElementType element = value.array.element;
+  if (element == ElementType::I32 || element == ElementType::U8 || element == ElementType::Bool) {
+    return make_error(StatusCode::InvalidArgument, "it has elements of {0}; give it as f32, f16, bf16 or f64",
+                      element_name(element));
   }
   GivenWeight given;
   if (is_weight(parameter)) {

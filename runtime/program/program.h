@@ -88,6 +88,8 @@ struct StorageSpec {
   bool holds_integers = false;
   // The flag is true if the elements are float32 numbers of points, whatever the program's dtype is.
   bool holds_points = false;
+  // The flag is true if the elements are the bytes of a mask, whatever the program's dtype is.
+  bool holds_mask = false;
   // Holds the number of elements that each batch item has in a dense tensor, and is 0 otherwise.
   i64 item_elements = 0;
 };

@@ -127,9 +127,10 @@ class StageCopy {
     };
     for (i32 i = 0; i < static_cast<i32>(whole_.inputs.size()); ++i) {
       const StorageSpec& storage = whole_.storages[whole_.tensors[whole_.inputs[i]].storage];
-      // Only layers between the stages read points, batch indices and counts.
+      // Only layers between the stages read points, batch indices, counts and masks.
       const bool is_of_points = whole_.takes_points() && (storage.holds_points || storage.holds_integers);
-      if (has_tensor(whole_.inputs[i]) && !is_of_points) add(whole_.inputs[i], i, whole_.input_names[i]);
+      if (has_tensor(whole_.inputs[i]) && !is_of_points && !storage.holds_mask)
+        add(whole_.inputs[i], i, whole_.input_names[i]);
     }
     for (const i32 number : stage_.leading) {
       add(whole_.layers[number].output, -1, whole_.layers[number].name);
@@ -151,8 +152,9 @@ class StageCopy {
       std::vector<i32> read = layer.operands;
       read.push_back(layer.input);
       for (const i32 tensor : read) {
-        const bool is_points = whole_.storages[whole_.tensors[tensor].storage].holds_points;
-        if (!has_tensor(tensor) || is_points || llvm::is_contained(program.outputs, tensor_of(tensor))) {
+        const StorageSpec& storage = whole_.storages[whole_.tensors[tensor].storage];
+        const bool is_the_callers = storage.holds_points || storage.holds_mask;
+        if (!has_tensor(tensor) || is_the_callers || llvm::is_contained(program.outputs, tensor_of(tensor))) {
           continue;
         }
         add(tensor, -1, layer.name);

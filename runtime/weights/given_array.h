@@ -8,7 +8,7 @@ namespace minuet {
 
 /// Names the element types of a caller's array that the library reads or writes. The values are those of the
 /// ABI (minuet_element). Those of ArrayElement have the same values there.
-enum class ElementType : i32 { F32 = 0, F16 = 2, BF16 = 3, F64 = 4, I32 = 7 };
+enum class ElementType : i32 { F32 = 0, F16 = 2, BF16 = 3, F64 = 4, U8 = 6, I32 = 7, Bool = 9 };
 
 /// Describes an array of up to kMaxArrayAxes axes, which the struct does not own.
 struct GivenArray {
@@ -29,6 +29,9 @@ inline i64 element_bytes(ElementType element) {
       return 2;
     case ElementType::F64:
       return 8;
+    case ElementType::U8:
+    case ElementType::Bool:
+      return 1;
   }
   return 0;
 }
@@ -44,8 +47,12 @@ inline const char* element_name(ElementType element) {
       return "bf16";
     case ElementType::F64:
       return "f64";
+    case ElementType::U8:
+      return "u8";
     case ElementType::I32:
       return "i32";
+    case ElementType::Bool:
+      return "bool";
   }
   return "";
 }

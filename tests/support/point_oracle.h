@@ -122,11 +122,13 @@ inline Voxels voxels_of(const PointCloud& cloud, const VoxelRules& rules) {
 }
 
 /// The features of points, in float64, from the voxels around each. With `at_centres` a voxel is at the
-/// centre of its cell, else at its corner.
+/// centre of its cell, else at its corner. `weight_sums`, if given, receives the sum of the weights of each
+/// point's voxels that exist.
 inline std::vector<double> blended(const PointCloud& cloud, const VoxelRules& rules, bool at_centres,
                                    const std::vector<int32_t>& strides,
                                    const std::vector<int32_t>& coordinates,
-                                   const std::vector<float>& features, int channels) {
+                                   const std::vector<float>& features, int channels,
+                                   std::vector<double>* weight_sums = nullptr) {
   const auto width = static_cast<std::size_t>(1 + cloud.ndim);
   std::map<std::vector<int32_t>, std::size_t> rows;
   for (std::size_t row = 0; row * width < coordinates.size(); ++row) {
@@ -168,6 +170,7 @@ inline std::vector<double> blended(const PointCloud& cloud, const VoxelRules& ru
       }
     }
     for (const double sum : sums) result.push_back(weights > 0 ? sum / weights : 0);
+    if (weight_sums) weight_sums->push_back(weights);
   }
   return result;
 }

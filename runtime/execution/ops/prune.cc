@@ -42,8 +42,11 @@ llvm::Error list_kept_rows(Engine& engine, const LeadingRequest& given) {
     request.coordinates = input.coordinates;
     request.row_count = input.count;
     request.most_rows = input.matrix.rows;
-    request.scores = given.inputs.back().matrix.data;
-    request.scores_ld = given.inputs.back().matrix.ld;
+    const Tensor& by = given.inputs.back().matrix;
+    const bool is_mask = prune_of(*given.choice).select.rule == SelectRule::Mask;
+    request.mask = is_mask ? static_cast<const unsigned char*>(by.data) : nullptr;
+    request.scores = is_mask ? nullptr : by.data;
+    request.scores_ld = is_mask ? 0 : by.ld;
     request.parents = given.to.parents;
   }
   request.workspace = given.workspace;

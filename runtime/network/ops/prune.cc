@@ -14,9 +14,19 @@ using llvm::json::Value;
 constexpr i32 kUsualStride = 2;
 
 /// Reads "by" and the rule by which rows are kept.
-llvm::Error read_kept(const Object& object, LayerDescription& layer) {
+llvm::Error read_kept(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
   MINUET_ASSIGN(layer.skip, read_text(object, "by"));
   const Value *const threshold = object.get("threshold"), *const top_k = object.get("top_k");
+  layer.kept.by_mask = llvm::any_of(network.inputs, [&](const InputDescription& input) {
+    return input.is_mask && input.name == layer.skip;
+  });
+  if (layer.kept.by_mask && (threshold || top_k)) {
+    return at(threshold ? "threshold" : "top_k",
+              make_error(StatusCode::InvalidArgument,
+                         "\"{0}\" is a mask, which says of each row whether it is kept, and has no scores: "
+                         "leave \"threshold\" and \"top_k\" out",
+                         layer.skip));
+  }
   if (threshold && top_k) {
     return at("top_k", make_error(StatusCode::InvalidArgument,
                                   "\"threshold\" and \"top_k\" are both given: leave one of them out"));
@@ -36,6 +46,7 @@ llvm::Error read_kept(const Object& object, LayerDescription& layer) {
 
 void print_kept(const LayerDescription& layer, Object& object) {
   object["by"] = layer.skip;
+  if (layer.kept.by_mask) return;
   if (layer.kept.best > 0) {
     object["top_k"] = layer.kept.best;
   } else {
@@ -43,10 +54,10 @@ void print_kept(const LayerDescription& layer, Object& object) {
   }
 }
 
-llvm::Error read_prune(const Object& object, const NetworkDescription& /*network*/, LayerDescription& layer) {
+llvm::Error read_prune(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
   MINUET_TRY(
       read_layer_fields(object, "the op prune", {"op", "by", "threshold", "top_k", "save"}, {}, layer));
-  return read_kept(object, layer);
+  return read_kept(object, network, layer);
 }
 
 void print_prune(const LayerDescription& layer, i32 /*ndim*/, Object& object) { print_kept(layer, object); }
@@ -54,7 +65,7 @@ void print_prune(const LayerDescription& layer, i32 /*ndim*/, Object& object) { 
 llvm::Error read_subdivide(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
   MINUET_TRY(read_layer_fields(object, "the op subdivide",
                                {"op", "by", "threshold", "top_k", "stride", "features", "save"}, {}, layer));
-  MINUET_TRY(read_kept(object, layer));
+  MINUET_TRY(read_kept(object, network, layer));
   std::fill_n(layer.stride.begin(), network.ndim, kUsualStride);
   if (const Value* const stride = object.get("stride")) {
     MINUET_ASSIGN(layer.stride, read_axes(*stride, "stride", network.ndim));
@@ -78,7 +89,9 @@ PruneProblem problem_of(GraphBuilder& graph, const LayerDescription& layer) {
   PruneProblem problem;
   problem.select.ndim = graph.program().ndim;
   problem.select.dtype = graph.program().dtype;
-  problem.select.rule = layer.kept.best > 0 ? SelectRule::Best : SelectRule::Above;
+  problem.select.rule = layer.kept.by_mask    ? SelectRule::Mask
+                        : layer.kept.best > 0 ? SelectRule::Best
+                                              : SelectRule::Above;
   problem.select.threshold = layer.kept.threshold;
   problem.select.best = layer.kept.best;
   problem.in_channels = graph.tensor(graph.current()).channels;
@@ -86,7 +99,7 @@ PruneProblem problem_of(GraphBuilder& graph, const LayerDescription& layer) {
   return problem;
 }
 
-/// Returns the scores, which have `channels` channels and lie on the level of the layer's input.
+/// Returns the scores or the mask, which have `channels` channels and lie on the level of the layer's input.
 llvm::Expected<i32> find_scores(GraphBuilder& graph, const LayerDescription& layer, i64 channels) {
   const LevelSpec& level = graph.program().levels[graph.level_of(graph.current())];
   if (level.holds_items || level.holds_points || level.dropped_axes != 0) {
@@ -106,8 +119,8 @@ llvm::Expected<i32> find_scores(GraphBuilder& graph, const LayerDescription& lay
   }
   if (graph.tensor(by).channels == channels) return by;
   return at("by", make_error(StatusCode::InvalidArgument,
-                             "\"{0}\" has {1} channels, but the layer needs {2} scores for each row",
-                             layer.skip, graph.tensor(by).channels, channels));
+                             "\"{0}\" has {1} channels, but the layer needs {2} {3} for each row", layer.skip,
+                             graph.tensor(by).channels, channels, layer.kept.by_mask ? "bytes" : "scores"));
 }
 
 llvm::Error build_prune(GraphBuilder& graph, const LayerDescription& layer) {

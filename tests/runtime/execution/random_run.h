@@ -4,8 +4,10 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <string>
 
@@ -17,12 +19,28 @@ namespace minuet {
 
 inline constexpr int kMostShrinkingRuns = 1000;
 
+/// The number of cases of a random test: MINUET_TEST_CASES, else `longest` with MINUET_LONG_TESTS=1, else
+/// `usual`. A number of MINUET_TEST_CASES that is none fails the test.
+inline int case_count(int usual, int longest) {
+  const char* const given = std::getenv("MINUET_TEST_CASES");
+  if (given == nullptr || *given == 0) return long_tests_wanted() ? longest : usual;
+  int count = 0;
+  const char* const end = given + std::strlen(given);
+  const auto read = std::from_chars(given, end, count);
+  EXPECT_TRUE(read.ec == std::errc() && read.ptr == end && count > 0)
+      << "MINUET_TEST_CASES is '" << given << "', which is no number of cases";
+  return count;
+}
+
 /// The seed of this process, printed with the way to have it again.
 inline uint64_t announce_seed(int cases) {
   static const uint64_t seed = run_seed();
+  const char* const given = std::getenv("MINUET_TEST_CASES");
+  std::string environment = long_tests_wanted() ? " MINUET_LONG_TESTS=1" : "";
+  if (given != nullptr && *given != 0) environment = " MINUET_TEST_CASES=" + std::string(given);
   std::printf("seed %llu: MINUET_TEST_SEED=%llu%s repeats these %d cases; MINUET_TEST_TRACE=1 prints each\n",
               static_cast<unsigned long long>(seed), static_cast<unsigned long long>(seed),
-              long_tests_wanted() ? " MINUET_LONG_TESTS=1" : "", cases);
+              environment.c_str(), cases);
   std::fflush(stdout);  // also where a case crashes
   testing::Test::RecordProperty("seed", std::to_string(seed));
   return seed;

@@ -57,10 +57,10 @@ class RandomTest : public DeviceTest {
 };
 
 TEST_P(RandomTest, Convolutions) {
-  const int count = long_tests_wanted()       ? kLongCases
-                    : machine().is_cpu()      ? kCases
-                    : machine().is_software() ? kSoftwareCases
-                                              : kCudaCases;
+  const int count = case_count(machine().is_cpu()        ? kCases
+                               : machine().is_software() ? kSoftwareCases
+                                                         : kCudaCases,
+                               kLongCases);
   const uint64_t seed = announce_seed(count);
   std::vector<ConvolutionCase> cases;
   for (int i = 0; i < count; ++i)

@@ -140,8 +140,11 @@ TEST_P(RunArraysTest, RefusesParametersThatDoNotFit) {
   EXPECT_THAT(refused({good[0]}), HasSubstr("parameters and 1 output"));
   EXPECT_THAT(refused(with([](minuet_array& array) { array.shape[0] += 1; })), HasSubstr(arrays.name(0)));
   EXPECT_THAT(refused(with([](minuet_array& array) { array.shape[0] = 0; })), HasSubstr(arrays.name(0)));
-  EXPECT_THAT(refused(with([](minuet_array& array) { array.element = MINUET_ELEMENT_I32; })),
-              AllOf(HasSubstr(arrays.name(0)), HasSubstr("elements of i32")));
+  for (const auto& [element, name] :
+       {std::pair{MINUET_ELEMENT_U8, "u8"}, {MINUET_ELEMENT_I32, "i32"}, {MINUET_ELEMENT_BOOL, "bool"}}) {
+    EXPECT_THAT(refused(with([&](minuet_array& array) { array.element = element; })),
+                AllOf(HasSubstr(arrays.name(0)), HasSubstr("elements of " + std::string(name))));
+  }
   EXPECT_THAT(refused(with([&](minuet_array& array) { array.data = result.data(); })),
               HasSubstr("output 0 and input 1 overlap"));
   if (!machine().is_cpu()) {

@@ -191,7 +191,7 @@ TEST_P(GraphTest, EachOutputHasTheBitsOfItsOwnNetwork) {
 
 /// Whatever lies where: each output alone has other places in memory than all of them together.
 TEST_P(GraphTest, RandomGraphsGiveEachOutputTheSameBits) {
-  const int graphs = machine().is_cpu() ? 30 : machine().is_software() ? 1 : 4;
+  const int graphs = case_count(machine().is_cpu() ? 30 : machine().is_software() ? 1 : 4, 1000);
   const uint64_t seed = announce_seed(graphs);
   const std::string inputs = R"("inputs": [{"name": "points", "channels": 4},
       {"name": "x", "channels": 3, "level": "r1"}])";

@@ -145,10 +145,10 @@ class RandomNetworkTest : public DeviceTest {
 };
 
 TEST_P(RandomNetworkTest, Networks) {
-  const int count = long_tests_wanted()       ? kLongNetworks
-                    : machine().is_cpu()      ? kNetworks
-                    : machine().is_software() ? 1
-                                              : kCudaNetworks;
+  const int count = case_count(machine().is_cpu()        ? kNetworks
+                               : machine().is_software() ? 1
+                                                         : kCudaNetworks,
+                               kLongNetworks);
   const uint64_t seed = announce_seed(count);
   std::vector<NetworkCase> cases;
   std::vector<NetworkSpec> specs;
@@ -164,10 +164,10 @@ TEST_P(RandomNetworkTest, Networks) {
 }
 
 TEST_P(RandomNetworkTest, SeveralOutputs) {
-  const int count = long_tests_wanted()       ? kLongNetworks
-                    : machine().is_cpu()      ? kNetworks
-                    : machine().is_software() ? 1
-                                              : kCudaNetworks;
+  const int count = case_count(machine().is_cpu()        ? kNetworks
+                               : machine().is_software() ? 1
+                                                         : kCudaNetworks,
+                               kLongNetworks);
   const uint64_t seed = announce_seed(count);
   Random random(seed);
   for (int i = 0; i < count; ++i) {

@@ -1,15 +1,13 @@
 // Random networks of several stages on every device, against the fp64 oracle, and in capacity mode against
-// exact mode. A network is a random chain of layers, a `prune` or `subdivide` by scores of its result, and
-// another random chain on the level that this makes. Some networks take points, and give features of points.
-// Rounding may change which rows are kept, so the oracle keeps those that the run's own scores keep.
+// exact mode. A network is a random chain of layers, an op that makes a level of its result, and another
+// random chain on this level. The op is a `prune` or `subdivide` by scores or by a mask, or a `from_dense`
+// with a new level. Some networks take points, and give features of points. Rounding may change which rows
+// are kept, so the oracle keeps those that the run's own scores keep. A failure is shrunk.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <map>
 #include <numeric>
-#include <regex>
 
-#include "tests/cases/random_networks.h"
+#include "tests/cases/random_stages.h"
 #include "tests/runtime/execution/random_run.h"
 #include "tests/runtime/execution/stages_rows.h"
 #include "tests/support/compare.h"
@@ -19,121 +17,13 @@ namespace {
 
 using oracle::Axes;
 using oracle::NetworkOutput;
-using Op = oracle::NetworkLayer::Op;
 
-constexpr int kNetworks = kSanitized ? 6 : 20;
+constexpr int kNetworks = kSanitized ? 6 : 100;
 constexpr int kLongNetworks = 1000;
 constexpr int kCudaNetworks = 6;
 // Most draws give a network that is run.
 constexpr int kMostDraws = 20;
 constexpr double kWorstElement = 6;
-constexpr float kVoxelSize = 0.5f;
-
-struct StagedCase {
-  NetworkCase first, second;
-  bool takes_points = false;
-  Axes children{1, 1, 1, 1};  // All 1: prune.
-  bool divides_channels = false;
-  int top_k = 0;        // 0: by the threshold.
-  float threshold = 0;  // It is chosen so that about half of the scores are above it.
-  int64_t child_count() const { return int64_t{children[0]} * children[1] * children[2] * children[3]; }
-};
-
-/// The tensor strides of each layer's result.
-std::vector<Axes> strides_of(const NetworkCase& network) {
-  std::vector<Axes> strides;
-  for (const oracle::NetworkLayer& layer : network.layers) {
-    Axes stride = strides.empty() ? Axes{1, 1, 1, 1} : strides.back();
-    const bool goes_back = layer.op == Op::Up || layer.op == Op::ChannelToSpace;
-    for (size_t a = 0; a < stride.size(); ++a)
-      stride[a] = goes_back ? strides[static_cast<size_t>(layer.skip)][a] : stride[a] * layer.stride[a];
-    strides.push_back(stride);
-  }
-  return strides;
-}
-
-std::string number(float value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof(text), value).ptr};
-}
-
-std::string list(int ndim, const std::string& value) {
-  std::string text;
-  for (int a = 0; a < ndim; ++a) text += (a == 0 ? "[" : ", ") + value;
-  return text + "]";
-}
-
-std::string between(const std::string& text, const std::string& begin, const std::string& end) {
-  const size_t from = text.find(begin) + begin.size();
-  return text.substr(from, text.find(end, from) - from);
-}
-
-/// The layers of a chain, whose names begin with `prefix`, and whose widths begin at `width`.
-std::string layers_of(const NetworkCase& network, const std::string& prefix, size_t width) {
-  std::string text = network.json(/*names_all=*/true);
-  text = text.substr(text.find("\"layers\": [") + std::string("\"layers\": [").size());
-  text = text.substr(0, text.rfind(']'));
-  text = std::regex_replace(text, std::regex("\"(result|layer)([0-9]+)\""), "\"" + prefix + "$1$2\"");
-  std::string moved;
-  const std::regex widths("width\": ([0-9]+)");
-  size_t done = 0;
-  for (std::sregex_iterator at(text.begin(), text.end(), widths), end; at != end; ++at) {
-    const auto from = static_cast<size_t>(at->position(1));
-    moved += text.substr(done, from - done) + std::to_string(std::stoul(at->str(1)) + width);
-    done = from + static_cast<size_t>(at->length(1));
-  }
-  return moved + text.substr(done);
-}
-
-std::string result_of(const NetworkCase& network, const std::string& prefix) {
-  return "\"" + prefix + "result" + std::to_string(network.layers.size() - 1) + "\"";
-}
-
-std::string json_of(const StagedCase& test) {
-  const NetworkCase &first = test.first, &second = test.second;
-  const bool is_prune = test.child_count() == 1;
-  std::string stride;
-  for (int a = 0; a < first.ndim; ++a)
-    stride += (a == 0 ? "" : ", ") + std::to_string(test.children[static_cast<size_t>(a)]);
-  const std::string scores = R"({"op": "linear", "name": "scores", "out_channels": )" +
-                             std::to_string(test.child_count()) + R"(, "output": "scores"})";
-  const std::string rule = test.top_k > 0 ? R"("top_k": )" + std::to_string(test.top_k)
-                                          : R"("threshold": )" + number(test.threshold);
-  const std::string maker = R"({"op": ")" + std::string(is_prune ? "prune" : "subdivide") +
-                            R"(", "input": )" + result_of(first, "a") + R"(, "by": "scores", )" + rule +
-                            (is_prune ? ""
-                                      : R"(, "stride": [)" + stride + R"(], "features": ")" +
-                                            (test.divides_channels ? "channel_to_space" : "copy") + "\"") +
-                            "}";
-  std::string layers = layers_of(first, "a", 0) + ",\n" + scores + ",\n" + maker + ",\n" +
-                       layers_of(second, "b", 2 * first.layers.size());
-  std::string inputs = R"("in_channels": )" + std::to_string(first.in_channels);
-  std::string outputs = R"("scores", )" + result_of(second, "b");
-  if (test.takes_points) {
-    inputs = R"("inputs": [{"name": "points", "channels": )" +
-             std::to_string(std::max(first.ndim, first.in_channels)) + "}]";
-    layers = R"({"op": "voxelize", "voxel_size": )" + list(first.ndim, number(kVoxelSize)) +
-             R"(, "channels": )" + std::to_string(first.in_channels) + "},\n" + layers +
-             R"(, {"op": "devoxelize", "blend": "corners", "output": "blended"})";
-    outputs += R"(, "blended")";
-  }
-  const std::string widths =
-      between(first.json(), "\"channels\": [", "]") + ", " + between(second.json(), "\"channels\": [", "]");
-  return R"({"name": "random", "ndim": )" + std::to_string(first.ndim) + ", " + inputs +
-         R"(, "channels": [)" + widths + R"(], "outputs": [)" + outputs + "],\n\"layers\": [" + layers + "]}";
-}
-
-/// A case without its second chain. Its top_k or threshold follows from its scores.
-StagedCase draw_first(DType dtype, Random& random) {
-  StagedCase test;
-  test.first = draw_network(dtype, random.next());
-  test.takes_points = random.below(3) == 0;
-  const Axes stride = strides_of(test.first).back();
-  for (size_t a = 0; a < static_cast<size_t>(test.first.ndim) && random.below(4) != 0; ++a)
-    test.children[a] = stride[a] % 2 == 0 ? 2 : stride[a] % 3 == 0 ? 3 : 1;
-  if (random.below(3) == 0) test.top_k = static_cast<int>(random.between(1, 30));
-  return test;
-}
 
 /// The level that a chain ends on, or the level that is made of it.
 struct MadeRows {
@@ -141,10 +31,34 @@ struct MadeRows {
   std::vector<double> features;
 };
 
-/// The numbers of a row and a child that scores [rows, children] keep.
+/// The rows of a level, or of the cells of a dense tensor, that have a number that is not 0, in the order of
+/// the cells.
+std::vector<size_t> cells_of(const std::vector<float>& features, const std::vector<int32_t>& coordinates,
+                             int ndim) {
+  const size_t rows = coordinates.size() / static_cast<size_t>(1 + ndim);
+  const size_t channels = features.size() / std::max<size_t>(rows, 1);
+  std::vector<size_t> kept;
+  for (const int32_t row : ascending_rows(coordinates, ndim)) {
+    const float* const own = features.data() + static_cast<size_t>(row) * channels;
+    if (std::any_of(own, own + channels, [](float value) { return value != 0; }))
+      kept.push_back(static_cast<size_t>(row));
+  }
+  return kept;
+}
+
+/// The numbers of a row and a child that scores [rows, children], or a mask, keep.
 std::vector<size_t> kept_by(const StagedCase& test, const std::vector<float>& scores,
-                            const std::vector<int32_t>& coordinates) {
-  return kept_of(scores, coordinates, test.children, test.threshold, test.top_k, test.first.ndim);
+                            const std::vector<uint8_t>& mask, const std::vector<int32_t>& coordinates) {
+  if (test.maker == Maker::Cells) return cells_of(scores, coordinates, test.first.ndim);
+  if (test.maker != Maker::Mask) {
+    return kept_of(scores, coordinates, test.children, test.threshold,
+                   test.maker == Maker::Best ? test.top_k : 0, test.first.ndim);
+  }
+  std::vector<size_t> kept;
+  for (size_t i = 0; i < mask.size(); ++i) {
+    if (mask[i] != 0) kept.push_back(i);
+  }
+  return kept;
 }
 
 /// The rows that are kept, or children of them, at their coordinates divided by the tensor stride.
@@ -183,20 +97,23 @@ class RandomStages : public StagesTest {
     std::map<std::string, FileTensor> tensors;
     oracle::Parameters of_first{0}, of_second{0}, of_scores{0};
     NetworkOutput first;
-    std::vector<double> scores;
+    std::vector<double> scores;  // of Cells: the features of the first chain
+    std::vector<uint8_t> mask;   // [rows of the first chain's result, children]
   };
 
   static oracle::VoxelRules rules_of(const StagedCase& test) {
     oracle::VoxelRules rules;
-    std::fill_n(rules.size.begin(), 4, kVoxelSize);
+    std::fill_n(rules.size.begin(), 4, kStagedVoxelSize);
     rules.channels = test.first.in_channels;
     return rules;
   }
 
-  static void draw_input(Random& random, Problem& problem) {
+  static void draw_input(Problem& problem) {
     const NetworkCase& first = problem.test.first;
+    Random random(first.seed);
     problem.coordinates = first.coordinates();
     problem.features = oracle::draw_features(first.points * first.in_channels, first.seed);
+    if (problem.test.maker == Maker::Cells) move_into_shape(problem);
     if (!problem.test.takes_points) return;
     constexpr double kExtents[] = {20, 4, 1.5, 1};
     problem.cloud = oracle::random_points_of(
@@ -207,7 +124,33 @@ class RandomStages : public StagesTest {
     problem.features = voxels.features;
   }
 
+  /// Moves the cloud to the corner of the smallest shape that holds it.
+  static void move_into_shape(Problem& problem) {
+    const auto width = static_cast<size_t>(1 + problem.test.first.ndim);
+    for (size_t a = 1; a < width; ++a) {
+      int32_t least = INT32_MAX, greatest = INT32_MIN;
+      for (size_t i = a; i < problem.coordinates.size(); i += width) {
+        least = std::min(least, problem.coordinates[i]);
+        greatest = std::max(greatest, problem.coordinates[i]);
+      }
+      if (least > greatest) least = greatest = 0;
+      for (size_t i = a; i < problem.coordinates.size(); i += width) problem.coordinates[i] -= least;
+      problem.test.shape[a - 1] = greatest - least + 1;
+    }
+  }
+  /// Returns true unless the dense tensor of Maker::Cells would be large.
+  static bool has_few_cells(const Problem& problem) {
+    constexpr double kMostNumbers = 1e6;
+    if (problem.test.maker != Maker::Cells) return true;
+    double numbers = static_cast<double>(problem.test.first.batches * problem.first.channels);
+    for (int a = 0; a < problem.test.first.ndim; ++a) numbers *= problem.test.shape[static_cast<size_t>(a)];
+    return numbers <= kMostNumbers;
+  }
+
   static void score(Problem& problem) {
+    problem.scores = problem.first.features;
+    if (problem.test.maker == Maker::Cells) return;
+    problem.scores.clear();
     const int64_t in = problem.first.channels, out = problem.test.child_count();
     const std::vector<float>& weight = problem.of_scores.weight("scores.weight", 1, in, out, 1);
     const std::vector<float>& bias = problem.of_scores.vector("scores.bias", out, 0, 0.5);
@@ -229,37 +172,64 @@ class RandomStages : public StagesTest {
                             made.coordinates, narrowed(made.features));
   }
 
-  /// Returns false if no second chain fits, or if the numbers do not fit the dtype.
-  bool draw(uint64_t seed, Problem& problem) const {
-    Random random(seed);
-    StagedCase& test = problem.test = draw_first(dtype(), random);
+  /// Evaluates the first chain, and sets what follows from its result: scores, the mask, the threshold.
+  static Problem begin(const StagedCase& test) {
+    Problem problem;
+    problem.test = test;
     const NetworkCase& first = test.first;
-    draw_input(random, problem);
-    problem.of_first = oracle::Parameters(seed), problem.of_second = oracle::Parameters(seed + 1);
-    problem.of_scores = oracle::Parameters(seed + 2);
+    draw_input(problem);
+    problem.of_first = oracle::Parameters(first.seed), problem.of_second = oracle::Parameters(first.seed + 1);
+    problem.of_scores = oracle::Parameters(first.seed + 2);
     problem.first = oracle::evaluate(problem.of_first, first.ndim, first.in_channels, first.layers,
                                      problem.coordinates, problem.features);
     score(problem);
     std::vector<double> sorted = problem.scores;
     std::sort(sorted.begin(), sorted.end());
-    if (!sorted.empty()) test.threshold = static_cast<float>(sorted[sorted.size() / 2]);
+    if (!sorted.empty()) problem.test.threshold = static_cast<float>(sorted[sorted.size() / 2]);
+    Random random(first.seed + 3);
+    for (size_t i = 0; i < problem.scores.size(); ++i)
+      problem.mask.push_back(static_cast<uint8_t>(random.below(2) == 0 ? 0 : 1 + random.below(255)));
     problem.stride = strides_of(first).back();
     for (size_t a = 0; a < 4; ++a) problem.stride[a] /= test.children[a];
+    return problem;
+  }
+  static int64_t made_channels(const Problem& problem) {
+    return problem.first.channels / (problem.test.divides_channels ? problem.test.child_count() : 1);
+  }
+  /// Evaluates the second chain. Returns false for a case that is not run: its parts do not fit together, or
+  /// its numbers do not fit the dtype.
+  bool finish(Problem& problem) const {
+    StagedCase& test = problem.test;
+    test.second.in_channels = static_cast<int>(made_channels(problem));
+    const Axes stride = strides_of(test.first).back();
+    for (size_t a = 0; a < 4; ++a) {
+      if (stride[a] % test.children[a] != 0) return false;
+    }
+    if (!is_feasible(test.first) || !is_feasible(test.second) || test.second.ndim != test.first.ndim ||
+        !has_few_cells(problem) ||
+        (test.divides_channels && problem.first.channels % test.child_count() != 0)) {
+      return false;
+    }
+    const MadeRows rows{problem.first.coordinates, problem.first.features};
+    const std::vector<size_t> kept = kept_by(test, narrowed(problem.scores), problem.mask, rows.coordinates);
+    const NetworkOutput second = evaluate_second(problem, made_of(test, rows, kept, problem.stride));
+    take_parameters(problem);
+    constexpr double kMostInF16 = 1e4;
+    return dtype() != DType::F16 || std::max(problem.first.largest, second.largest) < kMostInF16;
+  }
+  StagedCase draw(uint64_t seed) const {
+    Random random(seed);
+    StagedCase test = draw_first(dtype(), random);
+    const Problem problem = begin(test);
     test.divides_channels =
         problem.first.channels % test.child_count() == 0 && test.child_count() > 1 && random.below(2) == 0;
     const int64_t channels = problem.first.channels / (test.divides_channels ? test.child_count() : 1);
     for (int tries = 0; tries < 100; ++tries) {
       test.second = draw_network(dtype(), random.next());
       test.second.in_channels = static_cast<int>(channels);
-      if (test.second.ndim == first.ndim && is_feasible(test.second)) break;
+      if (test.second.ndim == test.first.ndim && is_feasible(test.second)) break;
     }
-    if (test.second.ndim != first.ndim || !is_feasible(test.second)) return false;
-    const MadeRows rows{problem.first.coordinates, problem.first.features};
-    const std::vector<size_t> kept = kept_by(test, narrowed(problem.scores), rows.coordinates);
-    const NetworkOutput second = evaluate_second(problem, made_of(test, rows, kept, problem.stride));
-    take_parameters(problem);
-    constexpr double kMostInF16 = 1e4;
-    return dtype() != DType::F16 || std::max(problem.first.largest, second.largest) < kMostInF16;
+    return test;
   }
 
   static void take_parameters(Problem& problem) {
@@ -292,6 +262,12 @@ class RandomStages : public StagesTest {
       arrays.inputs.push_back(
           array_of(put(stored(problem.features), given * channels * dtype_bytes(dtype())).data(),
                    {given, channels}, element()));
+      if (problem.test.maker == Maker::Mask) {
+        const int64_t children = problem.test.child_count();
+        const int64_t of_mask = is_within ? room : static_cast<int64_t>(problem.mask.size()) / children;
+        arrays.inputs.push_back(
+            array_of(put(problem.mask, of_mask * children).data(), {of_mask, children}, MINUET_ELEMENT_U8));
+      }
     }
     arrays.outputs.clear(), arrays.made.clear();
     add_outputs(plan, room, arrays);
@@ -333,7 +309,7 @@ class RandomStages : public StagesTest {
     expect_right(decode(dtype(), ascending(scores, ndim).bytes), take_rows(problem.scores, own), largest,
                  "scores");
     const MadeRows rows = in_order_of(problem, scores.coordinates);
-    const std::vector<size_t> kept = kept_by(test, values_of(scores), scores.coordinates);
+    const std::vector<size_t> kept = kept_by(test, values_of(scores), problem.mask, scores.coordinates);
     NetworkOutput second = evaluate_second(problem, made_of(test, rows, kept, problem.stride));
     for (size_t i = 0; i < second.coordinates.size(); ++i) {
       const size_t axis = i % static_cast<size_t>(1 + ndim);
@@ -360,9 +336,9 @@ class RandomStages : public StagesTest {
   }
 
   /// Returns false for a network that is not run.
-  bool check_case(uint64_t seed) {
-    Problem problem;
-    if (!draw(seed, problem)) return false;
+  bool run_case(const StagedCase& test) {
+    Problem problem = begin(test);
+    if (!finish(problem)) return false;
     const TemporaryPath file("random_stages.safetensors");
     write_safetensors(file.path(), problem.tensors);
     NetworkSpec spec;
@@ -371,13 +347,15 @@ class RandomStages : public StagesTest {
     spec.dataflow = MINUET_DATAFLOW_FUSED;
     SCOPED_TRACE(spec.description);
     const Plan plan = make_network(machine(), spec);
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    if (test.maker == Maker::Cells) options.batch_size = test.first.batches;
     const int64_t room =
         std::max<int64_t>({input_rows(problem), static_cast<int64_t>(problem.scores.size()), int64_t{1}}) + 3;
-    const StagedRun exact = run(plan, execution_of(plan), problem, room, /*is_within=*/false);
+    const StagedRun exact = run(plan, execution_of(plan, options), problem, room, /*is_within=*/false);
     compare(problem, exact);
     const int32_t levels = info_of(plan.get()).levels;
-    const Execution execution = execution_of(plan, MINUET_EXECUTION_OPTIONS_INIT,
-                                             std::vector<int64_t>(static_cast<size_t>(levels), room));
+    const Execution execution =
+        execution_of(plan, options, std::vector<int64_t>(static_cast<size_t>(levels), room));
     StagedRun within = run(plan, execution, problem, room, /*is_within=*/true);
     uint32_t status = ~0u;
     const std::vector<int32_t> counts = counts_of(execution, levels, status);
@@ -386,19 +364,33 @@ class RandomStages : public StagesTest {
     for (size_t i = 0; i < exact.outputs.size(); ++i) EXPECT_EQ(within.outputs[i], exact.outputs[i]) << i;
     return true;
   }
+  /// A prune by scores of one linear layer.
+  StagedCase plain() const {
+    StagedCase test;
+    test.first.dtype = test.second.dtype = dtype();
+    test.first.layers = test.second.layers = {oracle::NetworkLayer{}};
+    test.first.points = test.second.points = 9;
+    return test;
+  }
 };
 
 TEST_P(RandomStages, Networks) {
-  const int count = long_tests_wanted()       ? kLongNetworks
-                    : machine().is_cpu()      ? kNetworks
-                    : machine().is_software() ? 2
-                                              : kCudaNetworks;
+  const int count = case_count(machine().is_cpu()        ? kNetworks
+                               : machine().is_software() ? 2
+                                                         : kCudaNetworks,
+                               kLongNetworks);
   const uint64_t seed = announce_seed(count);
   for (int i = 0, ran = 0; ran < count; ++i) {
     ASSERT_LT(i, kMostDraws * count) << "only " << ran << " networks of seed " << seed << " could be run";
-    const uint64_t own = case_seed(seed, 300 + static_cast<uint64_t>(dtype()), static_cast<uint64_t>(i));
-    if (check_case(own)) ++ran;
-    if (HasFailure()) FAIL() << "network " << i << " of seed " << seed;
+    const StagedCase test =
+        draw(case_seed(seed, 300 + static_cast<uint64_t>(dtype()), static_cast<uint64_t>(i)));
+    bool was_run = false;
+    const auto run = [&](const StagedCase& each) { was_run = run_case(each); };
+    const auto simpler = [](const StagedCase& each) { return simpler_cases(each); };
+    if (!passes_or_shrinks<StagedCase>(test, run, simpler, plain())) {
+      FAIL() << "network " << i << " of seed " << seed;
+    }
+    if (was_run) ++ran;
   }
 }
 

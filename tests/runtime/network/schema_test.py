@@ -90,6 +90,13 @@ GOOD = [
         {"op": "prune", "input": "x", "by": "score", "threshold": -0.5, "output": "w"},
         {"op": "subdivide", "input": "x", "by": "of_children", "stride": [2, 2, 1], "features": "channel_to_space",
          "threshold": 0.5, "output": "z"}]},
+    {"name": "masked", "ndim": 3, "inputs": [{"name": "x", "channels": 4, "type": "features"},
+                                             {"name": "keep", "channels": 1, "level": "x", "type": "mask"},
+                                             {"name": "children", "channels": 8, "level": "half", "type": "mask"}],
+     "outputs": ["y", "z"], "layers": [
+         {"op": "prune", "input": "x", "by": "keep", "output": "y"},
+         {"op": "max_pool", "name": "a", "input": "x", "kernel_size": 2, "stride": 2, "output": "half"},
+         {"op": "subdivide", "by": "children", "output": "z"}]},
     {"name": "cells", "ndim": 3, "in_channels": 4, "shape": [8, 8, 4], "outputs": ["y", "again"], "layers": [
         {"op": "to_dense", "format": "channels_last", "output": "z"},
         {"op": "from_dense", "input": "z", "new_level": True, "output": "fed"},
@@ -176,7 +183,7 @@ def change(description, draw):
         part[draw.choice(["rule", "kernel_shape", "offsets", "padding", "output", "save", "width", "out_channels", "input", "shape", "knel",
                           "level", "of", "bias", "slope", "channels", "in_channels", "classes", "onto", "format", "image_axes", "with",
                           "approximate", "by", "threshold", "top_k", "features", "stride", "new_level", "range", "low", "blend",
-                          "feature", "first_column", "voxel_size", "most_voxels"])] = value
+                          "feature", "first_column", "voxel_size", "most_voxels", "type"])] = value
     else:
         part.append(value)
     return changed

@@ -196,7 +196,7 @@ llvm::Expected<const std::vector<StudyCloud>*> StudyBench::clouds() {
       if (size_ == StudySize::Tiny) break;
     }
   }
-  MINUET_ASSIGN(const Voxelizer voxelizer, voxelizer_of(context()));
+  const Voxelizer voxelizer = voxelizer_of(session_);
   std::vector<StudyCloud> clouds;
   for (const BenchCloud& scene : scenes) {
     if (scene.is_missing || scene.random_voxels > 0) continue;

@@ -59,7 +59,7 @@ std::vector<int32_t> voxels_in(const Grid& grid, const std::vector<int32_t>& vox
   return inside;
 }
 
-VoxelCloud random_variant(const BenchCloud& cloud, int variant) {
+llvm::Expected<VoxelCloud> random_variant(const BenchCloud& cloud, int variant) {
   VoxelOptions options;
   options.count = cloud.random_voxels;
   options.least = -200;
@@ -68,6 +68,8 @@ VoxelCloud random_variant(const BenchCloud& cloud, int variant) {
   Cloud voxels;
   voxels.is_voxels = true;
   voxels.voxels = make_voxels(options);
+  if (cloud.own_voxels)
+    return point_input(centres_of(voxels, cloud.voxel_size), cloud.channels, /*skip_invalid=*/true, {});
   if (!cloud.grid) return features_from_centres(voxels, cloud.voxel_size);
   const Grid& grid = *cloud.grid;
   voxels.voxels = voxels_in(grid, voxels.voxels, static_cast<int32_t>(options.least));
@@ -219,6 +221,7 @@ llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bo
     const auto turned_y = static_cast<float>(sine * x + cosine * y);
     points.push_back({turned_x, turned_y, z, intensity});
   }
+  if (cloud.own_voxels) return point_input(points, cloud.channels, /*skip_invalid=*/true, {});
   if (!cloud.grid) return voxelize(points, cloud.voxel_size, /*skip_invalid=*/true, voxelizer);
   MINUET_ASSIGN(VoxelCloud voxels, voxelize_in(points, *cloud.grid, {}, /*skip_invalid=*/true, voxelizer));
   add_zero_channels(voxels, cloud.channels);
@@ -226,9 +229,14 @@ llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bo
 }
 
 std::vector<BenchCloud> clouds_in(const std::vector<BenchCloud>& clouds, const std::optional<Grid>& grid,
-                                  int channels) {
+                                  int channels, const std::optional<OwnVoxels>& own) {
   std::vector<BenchCloud> moved = clouds;
   for (BenchCloud& cloud : moved) {
+    if (own) {
+      cloud.own_voxels = own;
+      cloud.voxel_size = own->voxel_size;
+      cloud.channels = channels;
+    }
     if (!grid) continue;
     cloud.grid = grid;
     cloud.voxel_size = grid->voxel_size;

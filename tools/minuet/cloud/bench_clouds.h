@@ -9,6 +9,7 @@
 #include "llvm/Support/Error.h"
 #include "tools/minuet/cloud/cloud.h"
 #include "tools/minuet/cloud/grid.h"
+#include "tools/minuet/cloud/point_input.h"
 #include "tools/minuet/cloud/readers/cloud.h"
 #include "tools/minuet/cloud/voxelize.h"
 
@@ -25,7 +26,10 @@ struct BenchCloud {
   int64_t random_voxels = 0;
   /// Holds the grid in which voxels are counted. If it is not set, they are counted from 0.
   std::optional<Grid> grid;
-  int channels = 4;  ///< Counts the features of a voxel. Those after the fourth are 0.
+  /// Says that a variant holds points, for a network that makes these voxels of them itself.
+  std::optional<OwnVoxels> own_voxels;
+  /// Counts the features of a voxel, of which those after the fourth are 0, or the columns of a point.
+  int channels = 4;
 };
 
 /// Holds the values of the flags for clouds that are files.
@@ -51,12 +55,14 @@ llvm::Expected<std::vector<BenchCloud>> open_bench_clouds(const std::vector<std:
 /// z. With `thin`, it keeps only 95 to 99 % of them. A variant of random voxels has a different seed instead.
 ///
 /// In a grid, points outside are dropped. Random voxels lie in the part of their cube, moved to the corner of
-/// the grid, that the grid has.
+/// the grid, that the grid has. For a network that takes points, a variant holds points, and random voxels
+/// become a point at the centre of each.
 llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bool thin,
                                         const Voxelizer& voxelizer);
 
-/// Returns the clouds for a network with this grid, if it has one, and this number of input channels.
+/// Returns the clouds for a network with this grid, if it has one, and this number of input channels. `own`
+/// is set for a network that takes points.
 std::vector<BenchCloud> clouds_in(const std::vector<BenchCloud>& clouds, const std::optional<Grid>& grid,
-                                  int channels);
+                                  int channels, const std::optional<OwnVoxels>& own = std::nullopt);
 
 }  // namespace minuet::tool

@@ -58,15 +58,19 @@ struct Cloud {
   }
 };
 
-/// Holds the input of a network, which is a list of voxels with a row of features for each of them.
+/// Holds the input of a network, which is a list of voxels, or of points, with a row of features for each of
+/// them.
 struct VoxelCloud {
   int ndim = 3;
   int channels = 4;
+  /// Says whether the rows are points (point_input.h), for a network that makes voxels of them itself. Points
+  /// have no coordinates, because their features begin with their positions.
+  bool holds_points = false;
   /// Holds an array [count, 1 + ndim] with the batch index in the first column.
   std::vector<int32_t> coordinates;
   std::vector<float> features;  ///< Holds an array [count, channels].
-  /// Maps each input point to the row of its voxel, or to -1 if the point was dropped. It is empty if the
-  /// input was voxels.
+  /// Maps each input point to the row of its voxel, or to its own row, or to -1 if the point was dropped. It
+  /// is empty if the input was voxels.
   std::vector<int64_t> row_of_point;
   int64_t points = 0;   ///< Counts the points of the input, or its voxels if the input was voxels.
   int64_t skipped = 0;  ///< Counts the invalid points that were dropped.
@@ -76,8 +80,12 @@ struct VoxelCloud {
   int64_t past_points = 0;
   /// Counts the points that were dropped because there are as many voxels as are allowed.
   int64_t past_voxels = 0;
+  double load_ms = 0;  ///< Holds the time in which the kernels that made the voxels were compiled or loaded.
 
-  int64_t count() const { return static_cast<int64_t>(coordinates.size()) / (1 + ndim); }
+  int64_t count() const {
+    if (holds_points) return static_cast<int64_t>(features.size()) / channels;
+    return static_cast<int64_t>(coordinates.size()) / (1 + ndim);
+  }
 };
 
 }  // namespace minuet::tool

@@ -66,7 +66,25 @@ llvm::Error voxelize_input(const InputOptions& options, const Grid& grid, const 
   MINUET_ASSIGN(input.voxels,
                 voxelize_in(cloud.points, grid, options.limits, options.skip_invalid, voxelizer));
   warn_of_skipped(input.voxels.skipped);
-  input.voxelize_ms = milliseconds_since(start);
+  input.voxelize_ms = milliseconds_since(start) - input.voxels.load_ms;
+  return llvm::Error::success();
+}
+
+/// Makes the rows of input.cloud for a network that makes voxels of them itself.
+llvm::Error take_points(const InputOptions& options, int columns, Input& input) {
+  const Cloud& cloud = input.cloud;
+  if (cloud.is_voxels) {
+    return bad_input(
+        "the network takes points, of which it makes voxels itself, but this cloud holds voxels: name a "
+        "cloud of points");
+  }
+  input.low = options.own_voxels->low;
+  // A range is at its place in the cloud's own frame.
+  const std::optional<Position> origin = options.own_voxels->has_range ? Position{} : options.origin;
+  MINUET_ASSIGN(input.frame,
+                choose_frame(cloud.points, cloud.position_types, origin, input.frame.voxel_size));
+  MINUET_ASSIGN(input.voxels, point_input(cloud.points, columns, options.skip_invalid, input.frame.origin));
+  warn_of_skipped(input.voxels.skipped);
   return llvm::Error::success();
 }
 
@@ -87,11 +105,17 @@ llvm::Error voxelize_input(const InputOptions& options, const Voxelizer& voxeliz
   MINUET_ASSIGN(input.voxels,
                 voxelize(cloud.points, voxel_size, options.skip_invalid, voxelizer, input.frame.origin));
   warn_of_skipped(input.voxels.skipped);
-  input.voxelize_ms = milliseconds_since(start);
+  input.voxelize_ms = milliseconds_since(start) - input.voxels.load_ms;
   return llvm::Error::success();
 }
 
 llvm::Error check_fit(const VoxelCloud& voxels, const minuet_plan_info& network, bool own_features) {
+  if (voxels.holds_points && (voxels.ndim != network.ndim || voxels.channels != network.in_channels)) {
+    return bad_input(
+        "the network takes points of {0} columns in {1} dimensions, but a cloud gives 3 or 4 columns (x, y, "
+        "z, intensity) in 3: give --in-channels 4, or use another network",
+        network.in_channels, network.ndim);
+  }
   if (voxels.ndim != network.ndim) {
     return bad_input(
         "the network has {0} dimensions, but the cloud has {1}: give --coordinates and --features",
@@ -106,7 +130,7 @@ llvm::Error check_fit(const VoxelCloud& voxels, const minuet_plan_info& network,
   }
   return bad_input(
       "the network takes {0} input channels, but a cloud gives 4 (x, y, z, intensity): give --coordinates "
-      "and --features",
+      "and --features, or --in-channels 4 if the weights are for 4 channels or random",
       network.in_channels);
 }
 
@@ -192,6 +216,11 @@ llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options)
   return points;
 }
 
+Position Input::corner() const {
+  if (cloud.is_voxels && !grid) return {};
+  return {frame.origin[0] + low[0], frame.origin[1] + low[1], frame.origin[2] + low[2]};
+}
+
 std::optional<std::array<int64_t, 3>> Input::shift() const {
   return cloud.is_voxels || grid ? std::array<int64_t, 3>{} : frame.whole_voxels();
 }
@@ -201,6 +230,7 @@ llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_
   Input input;
   MINUET_ASSIGN(input.frame.voxel_size, parse_voxel_size(options.voxel_size));
   if (options.grid) input.frame.voxel_size = options.grid->voxel_size;
+  if (options.own_voxels) input.frame.voxel_size = options.own_voxels->voxel_size;
   const bool own_features = !options.features.empty();
   Cloud& cloud = input.cloud;
   if (!options.coordinates.empty()) {
@@ -212,9 +242,13 @@ llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_
     MINUET_ASSIGN(cloud, read_cloud(options.cloud, options.columns));
     print_warnings(cloud);
   }
-  if (own_features) {
+  const auto make_rows = [&]() -> llvm::Error {
+    return options.own_voxels ? take_points(options, network.in_channels, input)
+                              : voxelize_input(options, voxelizer, input);
+  };
+  if (own_features && !options.own_voxels) {
     MINUET_ASSIGN(input.voxels, pair_with_features(cloud, options.features));
-  } else if (llvm::Error error = voxelize_input(options, voxelizer, input)) {
+  } else if (llvm::Error error = make_rows()) {
     const std::string& path = options.coordinates.empty() ? options.cloud : options.coordinates;
     return path.empty() ? std::move(error) : in_file(path, std::move(error));
   }

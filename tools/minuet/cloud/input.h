@@ -11,6 +11,7 @@
 #include "tools/minuet/cloud/cloud.h"
 #include "tools/minuet/cloud/frame.h"
 #include "tools/minuet/cloud/grid.h"
+#include "tools/minuet/cloud/point_input.h"
 #include "tools/minuet/cloud/readers/cloud.h"
 #include "tools/minuet/cloud/voxelize.h"
 
@@ -38,6 +39,8 @@ struct InputOptions {
   std::string range;
   /// Holds the grid in which voxels are counted. If it is not set, they are counted from the origin.
   std::optional<Grid> grid;
+  /// Describes the voxels that the network makes itself, if it takes points. There is no grid then.
+  std::optional<OwnVoxels> own_voxels;
   VoxelLimits limits;  ///< Limits apply only to points in a grid.
   /// Holds the origin in metres. If it is not set, choose_frame() chooses one.
   std::optional<Position> origin;
@@ -50,10 +53,13 @@ struct Input {
   VoxelCloud voxels;
   Frame frame;
   std::optional<Grid> grid;  ///< Is set if the voxels are those of a grid.
-  double voxelize_ms = 0;    ///< Holds the time of the voxelization, or 0 if the input was voxels.
+  Position low = {};  ///< Is OwnVoxels::low of a network that takes points, which is relative to the origin.
+  /// Holds the time of the voxelization, without that of compiling or loading its kernels. It is 0 if the
+  /// network makes the voxels itself, or if the input was voxels.
+  double voxelize_ms = 0;
 
   /// Returns the position of the corner of voxel 0.
-  Position corner() const { return cloud.is_voxels && !grid ? Position{} : frame.origin; }
+  Position corner() const;
   /// Returns how many voxels to add on each axis to the network's coordinates, so that they are relative to 0
   /// instead of frame.origin. In a grid this is 0, because voxels are counted from its corner. Returns
   /// nothing if frame.origin is not a whole number of voxels.

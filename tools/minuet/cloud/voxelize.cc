@@ -8,13 +8,6 @@
 namespace minuet::tool {
 namespace {
 
-bool is_finite(const Point& point) {
-  for (const double value : point) {
-    if (!std::isfinite(value)) return false;
-  }
-  return true;
-}
-
 /// Returns the error for a point whose coordinates are outside int32.
 llvm::Error refuse_far(const Position& position, int64_t row, const std::array<float, 3>& voxel_size) {
   const auto fits = [&](size_t axis) {
@@ -30,6 +23,13 @@ llvm::Error refuse_far(const Position& position, int64_t row, const std::array<f
 }
 
 }  // namespace
+
+bool is_finite(const Point& point) {
+  for (const double value : point) {
+    if (!std::isfinite(value)) return false;
+  }
+  return true;
+}
 
 llvm::Error refuse_not_finite(const Point& point, int64_t row) {
   return bad_input(

@@ -53,6 +53,8 @@ void append_point(std::vector<float>& points, const Position& position, double i
 /// Appends a point that the device drops.
 void append_dropped(std::vector<float>& points);
 
+/// Returns true unless one of the four numbers is NaN or infinite.
+bool is_finite(const Point& point);
 /// Returns the error for a point with a number that is NaN or infinite.
 llvm::Error refuse_not_finite(const Point& point, int64_t row);
 /// Returns an error if the point's intensity is beyond float32.

@@ -70,6 +70,8 @@ llvm::Expected<std::vector<DeviceCloud>> upload_variants(const Bench& bench, con
 
 struct Timing {
   std::vector<double> wall_ms;
+  std::vector<int64_t> voxels;  ///< Counts the voxels of each timed inference.
+  int64_t unthinned = 0;        ///< Counts the voxels of the variant with all points.
   std::vector<minuet_stage_times> stages;
   /// These counters are sums over all timed inferences.
   minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;
@@ -89,11 +91,23 @@ class Inferences {
   int64_t done_ = 0;
 };
 
+/// Returns the number of voxels of the inference that the execution has just made of this variant.
+llvm::Expected<int64_t> count_voxels(minuet_execution* execution, const DeviceCloud& variant) {
+  if (!variant.holds_points) return variant.features.rows;
+  minuet_level_info level = {};
+  level.struct_size = sizeof(level);
+  MINUET_TRY(check(minuet_execution_query_level(execution, 1, &level)));
+  return level.voxels;
+}
+
 llvm::Error warm_up(const Bench& bench, minuet_execution* execution, const std::vector<DeviceCloud>& variants,
-                    Outputs& outputs, Inferences& inferences) {
+                    Outputs& outputs, Inferences& inferences, Timing& timing) {
   for (int i = 0; i < bench.warm_up; ++i) {
     const DeviceCloud& variant = variants[static_cast<size_t>(i % bench.unthinned)];
     MINUET_TRY(infer(execution, bench.device, variant, outputs));
+    if (i == 0) {
+      MINUET_ASSIGN(timing.unthinned, count_voxels(execution, variant));
+    }
     inferences.count();
   }
   return llvm::Error::success();
@@ -104,7 +118,7 @@ llvm::Expected<Timing> measure(const Bench& bench, minuet_execution* execution,
                                Progress& progress) {
   Timing timing;
   Inferences inferences(progress, 2 * int64_t{bench.warm_up + bench.timed});
-  MINUET_TRY(warm_up(bench, execution, variants, outputs, inferences));
+  MINUET_TRY(warm_up(bench, execution, variants, outputs, inferences, timing));
   MINUET_TRY(check(minuet_execution_reset_counters(execution)));
   for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i) {
     const DeviceCloud& variant = variants[i];
@@ -116,13 +130,15 @@ llvm::Expected<Timing> measure(const Bench& bench, minuet_execution* execution,
   MINUET_TRY(check(minuet_execution_query_counters(execution, &timing.counters)));
   MINUET_TRY(check(minuet_execution_set_profiling(execution, 1)));
   // The first profiled pass creates the events that time the stages, so its times are not recorded.
-  MINUET_TRY(warm_up(bench, execution, variants, outputs, inferences));
+  MINUET_TRY(warm_up(bench, execution, variants, outputs, inferences, timing));
   for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i) {
     const DeviceCloud& variant = variants[i];
     MINUET_TRY(infer(execution, bench.device, variant, outputs));
     minuet_stage_times stages = MINUET_STAGE_TIMES_INIT;
     MINUET_TRY(check(minuet_execution_query_stages(execution, &stages)));
     timing.stages.push_back(stages);
+    MINUET_ASSIGN(const int64_t voxels, count_voxels(execution, variant));
+    timing.voxels.push_back(voxels);
     inferences.count();
   }
   return timing;
@@ -165,23 +181,34 @@ llvm::json::Object times_json(const BenchCloud& cloud, llvm::json::Object voxels
   };
 }
 
+llvm::json::Object range_json(const std::vector<int64_t>& values) {
+  const auto [least, greatest] = std::minmax_element(values.begin(), values.end());
+  return llvm::json::Object{{"min", *least}, {"max", *greatest}};
+}
+
+/// Returns the numbers of points of the variants, for a network that makes the voxels itself.
+llvm::json::Object points_json(const Bench& bench, const std::vector<DeviceCloud>& variants) {
+  std::vector<int64_t> points;
+  points.reserve(variants.size());
+  for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i)
+    points.push_back(variants[i].features.rows);
+  llvm::json::Object json = range_json(points);
+  json["unthinned"] = variants.front().features.rows;
+  return json;
+}
+
 llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<DeviceCloud>& variants,
                               const Bench& bench, const Timing& timing, const RunReport& shapes) {
-  int64_t least = variants.back().features.rows, greatest = 0;
-  for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i) {
-    least = std::min(least, variants[i].features.rows);
-    greatest = std::max(greatest, variants[i].features.rows);
-  }
   int64_t pairs = 0, padded = 0, groups = 0;
   for (const minuet_layer_info& layer : shapes.layers) {
     pairs += layer.pairs;
     padded += layer.padded_rows;
     groups += layer.gemm_groups;
   }
-  llvm::json::Object entry = times_json(
-      cloud,
-      llvm::json::Object{{"unthinned", variants.front().features.rows}, {"min", least}, {"max", greatest}},
-      timing.wall_ms);
+  llvm::json::Object voxels = range_json(timing.voxels);
+  voxels["unthinned"] = timing.unthinned;
+  llvm::json::Object entry = times_json(cloud, std::move(voxels), timing.wall_ms);
+  if (cloud.own_voxels) entry["points"] = points_json(bench, variants);
   entry["stages_ms"] = stages_json(median_stages(timing.stages));
   entry["counters"] = counters_json(timing.counters, bench.timed);
   entry["pairs"] = pairs;
@@ -244,12 +271,13 @@ llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const Bench
   RunReport shapes;
   MINUET_TRY(query_shapes(execution.get(), bench.info, shapes));
   llvm::json::Object entry = cloud_json(cloud, variants, bench, timing, shapes);
-  print_times(cloud, variants.back().features.rows, timing.wall_ms);
+  print_times(cloud, timing.voxels.back(), timing.wall_ms);
   return entry;
 }
 
 llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const Bench& bench,
                                                const std::vector<BenchCloud>& all) {
+  const bool own = !all.empty() && all.front().own_voxels.has_value();
   llvm::json::Array clouds, skipped;
   print_row("cloud", "voxels", "median, ms", "p10", "p90");
   for (const BenchCloud& cloud : all) {
@@ -273,8 +301,8 @@ llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const
       {"toolkit", std::string(system.nvrtc)},
       {"version", version_text()},
       {"method",
-       std::string("host clock, from unsorted coordinates and features in device memory to the output, "
-                   "with all maps rebuilt, ") +
+       std::string("host clock, from ") + (own ? "points" : "unsorted coordinates and features") +
+           " in device memory to the output, with all " + (own ? "voxels and " : "") + "maps rebuilt, " +
            (!bench.execution.replay ? "no graph replay"
             : bench.facts.is_cpu()  ? "in capacity mode (buffers of fixed sizes)"
                                     : "one replayed CUDA graph in capacity mode (buffers of fixed sizes)") +
@@ -351,22 +379,25 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   NetworkChoice choice;
   choice.network = measurement.network;
   choice.dataflow = arguments.network.dataflow;
+  choice.in_channels = arguments.network.in_channels;
   MINUET_ASSIGN(const std::optional<Grid> grid, use_grid(choice, arguments.range, arguments.file_voxel_size));
   minuet_plan_info info;
   MINUET_ASSIGN(const PlanHandle network,
                 open_network(session.context.get(), choice, measurement.dtype, info));
   if (arguments.tuned) MINUET_TRY(check_tuned(network.get()));
+  MINUET_ASSIGN(const std::optional<OwnVoxels> own, find_own_voxels(measurement.network));
   const bool takes_time = grid && info.in_channels == 5;  // The fifth channel is the time since the scan.
-  if (info.ndim != 3 || (info.in_channels != 4 && !takes_time)) {
+  const bool takes_positions = own && info.in_channels == 3;
+  if (info.ndim != 3 || (info.in_channels != 4 && !takes_time && !takes_positions)) {
     return bad_input(
         "the network '{0}' takes {1} channels in {2} dimensions, but clouds have 4 channels in 3 dimensions: "
-        "name another network",
+        "give --in-channels 4, or name another network",
         measurement.network, info.in_channels, info.ndim);
   }
-  if (info.inputs > 1) {
+  if (info.inputs > (own ? 3 : 1)) {
     return bad_input(
         "the network '{0}' has {1} inputs, but a cloud gives the features of one: name another network",
-        measurement.network, info.inputs);
+        measurement.network, info.inputs - (own ? 2 : 0));
   }
   std::vector<KernelFacts> kernels;
   std::optional<Progress> progress(kFindingKernels);
@@ -378,13 +409,13 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   const int warm_up = arguments.warm_up > 0 ? arguments.warm_up : facts.is_cpu() ? 1 : 20;
   ExecutionChoice execution = arguments.execution;
   if (choice.needs_batch_size) execution.batch_size = 1;
-  MINUET_ASSIGN(const Voxelizer voxelizer, voxelizer_of(session.context.get()));
-  const Bench bench{device,  facts, measurement.dtype, network.get(), execution, info, std::min(warm_up, 4),
-                    warm_up, timed, voxelizer};
+  const Bench bench{
+      device,  facts, measurement.dtype,    network.get(), execution, info, std::min(warm_up, 4),
+      warm_up, timed, voxelizer_of(session)};
   llvm::outs() << info.name << " " << dtype_name(bench.dtype) << " on " << facts.description << "\n";
   if (info.missing_head != 0) llvm::outs() << missing_head_text(info) << "\n";
   MINUET_ASSIGN(llvm::json::Object result,
-                measure_all(arguments, bench, clouds_in(clouds, grid, info.in_channels)));
+                measure_all(arguments, bench, clouds_in(clouds, grid, info.in_channels, own)));
   if (!measurement.file) return llvm::Error::success();
   MINUET_TRY(measurement.file->write(json_text(std::move(result))));
   llvm::outs() << "written: " << measurement.path << "\n";

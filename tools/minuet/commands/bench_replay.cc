@@ -15,17 +15,19 @@ llvm::Expected<ReplayTimes> time_replays(Replay& replay, const BenchCloud& cloud
     MINUET_TRY(replay.learn(voxels));
     known.push_back(std::move(voxels));
   }
-  times.unthinned = known.front().count();
-  for (int i = 0; i < warm_up; ++i)
-    MINUET_TRY(replay.infer(known[static_cast<size_t>(i % unthinned)]).takeError());
+  for (int i = 0; i < warm_up; ++i) {
+    MINUET_ASSIGN(const ReplayResult replayed, replay.infer(known[static_cast<size_t>(i % unthinned)]));
+    if (i == 0) times.unthinned = replayed.voxels;
+  }
   for (int i = unthinned; i < unthinned + timed; ++i) {
     MINUET_ASSIGN(const VoxelCloud voxels, make_variant(cloud, i, /*thin=*/true, voxelizer));
     MINUET_ASSIGN(const ReplayResult replayed, replay.infer(voxels));
     times.wall_ms.push_back(replayed.ms);
     times.did_not_fit += replayed.status != 0;
     times.status |= replayed.status;
-    times.least = i == unthinned ? voxels.count() : std::min(times.least, voxels.count());
-    times.greatest = std::max(times.greatest, voxels.count());
+    const int64_t count = replayed.voxels;
+    times.least = i == unthinned ? count : std::min(times.least, count);
+    times.greatest = std::max(times.greatest, count);
   }
   return times;
 }

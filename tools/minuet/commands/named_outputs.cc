@@ -45,6 +45,12 @@ llvm::Error NamedOutputs::find(const std::vector<minuet_tensor_info>& outputs) {
   }
   for (File& file : coordinates_) {
     MINUET_ASSIGN(file.output, find_output(outputs, kCoordinatesOf, file.named.name));
+    if (is_of_points(outputs[file.output])) {
+      return bad_input(
+          "{0}: the output '{1}' has a row for each point of the cloud, in its order, and no coordinates of "
+          "voxels: name another output, or omit the flag",
+          kCoordinatesOf, file.named.name);
+    }
     if (!is_dense(outputs[file.output])) continue;
     return bad_input(
         "{0}: the output '{1}' is a dense tensor, whose cells have no coordinates: name an output with a row "
@@ -65,7 +71,9 @@ bool NamedOutputs::needs_coordinates(size_t output) const {
 
 llvm::Error NamedOutputs::write(size_t index, const Output& output, const Input& input) {
   for (File& file : features_) {
-    if (file.output == index) MINUET_TRY(file.file.write(features_npy(output)));
+    if (file.output != index) continue;
+    MINUET_TRY(file.file.write(
+        features_npy(output.is_of_points ? by_point(output, input.voxels.row_of_point) : output)));
   }
   for (File& file : coordinates_) {
     if (file.output != index) continue;

@@ -47,6 +47,7 @@ Output by_point(const Output& output, const std::vector<int64_t>& row_of_point) 
   points.shape = {static_cast<int64_t>(row_of_point.size()), output.channels()};
   const auto channels = static_cast<size_t>(output.channels());
   points.holds_integers = output.holds_integers;
+  points.is_of_points = true;
   points.features.assign(row_of_point.size() * channels,
                          output.holds_integers ? -1.0f : std::numeric_limits<float>::quiet_NaN());
   for (size_t i = 0; i < row_of_point.size(); ++i) {

@@ -17,6 +17,9 @@ struct Output {
   std::vector<float> features;  ///< These features have `shape`.
   /// Says whether the features are integers, such as those of an argmax. A float holds them exactly.
   bool holds_integers = false;
+  /// Says whether the rows are the points that a network takes. Files have a row for every point of the
+  /// cloud.
+  bool is_of_points = false;
   /// Lists the axes of the network that the output's level has.
   std::vector<int32_t> axes;
   /// These coordinates have the shape [rows, 1 + number of axes]. There are none if the output is dense, or

@@ -15,7 +15,9 @@
 #include "tools/minuet/base/progress.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/flags/flags.h"
+#include "tools/minuet/library/networks.h"
 #include "tools/minuet/library/report.h"
+#include "tools/minuet/library/voxelizer.h"
 
 namespace minuet::tool {
 namespace {
@@ -56,6 +58,18 @@ void on_bundle(const minuet_bundle_info* bundle, void* user) {
                                       .str());
 }
 
+/// Adds a plan that has the kernels with which the tool makes voxels, for networks that take voxels of
+/// points.
+llvm::Error add_voxelizer(minuet_context* context, std::vector<PlanHandle>& networks) {
+  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  options.description = kVoxelizerNetwork;
+  options.dtype = MINUET_F32;
+  minuet_plan* plan = nullptr;
+  MINUET_TRY(check(minuet_plan_create_network(context, &options, &plan)));
+  networks.emplace_back(plan);
+  return llvm::Error::success();
+}
+
 /// Opens every network that the flags name in every dtype that they name.
 llvm::Expected<std::vector<PlanHandle>> open_networks(minuet_context* context, const Arguments& arguments,
                                                       std::map<std::string, std::string>& missing_heads) {
@@ -64,7 +78,9 @@ llvm::Expected<std::vector<PlanHandle>> open_networks(minuet_context* context, c
   std::vector<std::string> names = arguments.networks, dtypes = arguments.dtypes;
   if (names.empty()) names.push_back("minkunet42");
   if (dtypes.empty()) dtypes.push_back("fp16");
+  bool takes_voxels = false;
   for (const std::string& name : names) {
+    MINUET_ASSIGN(const std::optional<OwnVoxels> own, find_own_voxels(name));
     for (const std::string& text : dtypes) {
       MINUET_ASSIGN(const minuet_dtype dtype, dtype_for(text, /*is_cpu=*/false));
       NetworkChoice choice = arguments.network;
@@ -72,9 +88,11 @@ llvm::Expected<std::vector<PlanHandle>> open_networks(minuet_context* context, c
       minuet_plan_info info;
       MINUET_ASSIGN(PlanHandle network, open_network(context, choice, dtype, info));
       networks.push_back(std::move(network));
+      takes_voxels |= !own && info.ndim == 3;
       if (info.missing_head != 0) missing_heads.emplace(info.name, missing_head_text(info));
     }
   }
+  if (takes_voxels) MINUET_TRY(add_voxelizer(context, networks));
   return networks;
 }
 

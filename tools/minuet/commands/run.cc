@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "minuet/points.h"
 #include "tools/minuet/base/clock.h"
 #include "tools/minuet/base/convert.h"
 #include "tools/minuet/base/error.h"
@@ -30,6 +31,7 @@ struct NetworkSession : Session {
   minuet_dtype dtype = MINUET_F32;
   PlanHandle network;
   minuet_plan_info info = {};
+  bool takes_points = false;             ///< Is set by read_further_inputs().
   std::string weights_sha256;            ///< This digest is empty if the weights are random.
   std::optional<FurtherInputs> further;  ///< Is set by read_further_inputs().
   ExecutionHandle execution;
@@ -72,14 +74,13 @@ llvm::Expected<Outputs> first_inference(NetworkSession& session, const DeviceClo
   MINUET_TRY(check(minuet_execution_set_profiling(execution, session.facts.is_cpu())));
   progress.say("the first inference");
   const Clock::time_point inference = Clock::now();
-  MINUET_TRY(check(minuet_execution_prepare(execution, cloud.rows(), cloud.features.rows, nullptr)));
+  MINUET_TRY(prepare(execution, cloud));
   MINUET_ASSIGN(Outputs outputs,
                 Outputs::create(session.network.get(), session.device.get(), session.choice.batch_size));
   MINUET_TRY(session.further->check_rows(execution, cloud.features.rows));
-  MINUET_TRY(outputs.fit(execution));
-  MINUET_TRY(enqueue(execution, cloud.features, session.further->arrays(), outputs));
+  MINUET_TRY(outputs.run(execution, cloud, session.further->arrays()));
   MINUET_TRY(check(minuet_device_synchronize(session.device.get(), nullptr)));
-  report.first_ms = milliseconds_since(start);
+  report.first_ms += milliseconds_since(start);
   report.total_ms = milliseconds_since(inference);
   return outputs;
 }
@@ -132,9 +133,12 @@ llvm::Error time_repeats(NetworkSession& session, const VoxelCloud& voxels, cons
 
 /// Reads the files of the network's inputs after the first.
 llvm::Error read_further_inputs(NetworkSession& session, const Arguments& arguments) {
-  if (session.choice.replay && session.info.inputs > 1) {
+  MINUET_ASSIGN(const std::vector<minuet_tensor_info> all, query_inputs(session.network.get()));
+  session.takes_points = takes_points(all);
+  const size_t own = all.size() - (session.takes_points ? 2 : 0);
+  if (session.choice.replay && own > 1) {
     return bad_input("--replay is for networks of one input, but {0} has {1}: omit --replay",
-                     session.info.name, session.info.inputs);
+                     session.info.name, own);
   }
   MINUET_ASSIGN(const std::vector<TensorFile> files, parse_tensor_files("--input-of", arguments.input_of));
   MINUET_ASSIGN(FurtherInputs inputs,
@@ -158,6 +162,7 @@ llvm::Expected<Output> fetch_output(NetworkSession& session, const Outputs& outp
   MINUET_ASSIGN(const std::vector<char> bytes, outputs.read(index));
   output.holds_integers = array.element == MINUET_ELEMENT_I32;
   output.features = output.holds_integers ? decode_integers(bytes) : decode(bytes, session.dtype);
+  output.is_of_points = is_of_points(outputs.infos()[index]);
   if (!with_coordinates) return output;
   for (int32_t axis = 0; axis < session.info.ndim; ++axis) {
     if ((outputs.infos()[index].axes >> axis & 1) != 0) output.axes.push_back(axis);
@@ -177,7 +182,8 @@ llvm::Expected<std::vector<Output>> fetch_outputs(NetworkSession& session, const
                                                   const RunOutputs& files) {
   std::vector<Output> fetched;
   for (size_t i = 0; i < outputs.infos().size(); ++i) {
-    const bool with_coordinates = files.needs_coordinates(i) && !is_dense(outputs.infos()[i]);
+    const bool with_coordinates =
+        files.needs_coordinates(i) && !is_dense(outputs.infos()[i]) && !is_of_points(outputs.infos()[i]);
     MINUET_ASSIGN(Output output, fetch_output(session, outputs, i, with_coordinates));
     fetched.push_back(std::move(output));
   }
@@ -188,7 +194,7 @@ llvm::Expected<std::vector<Output>> fetch_outputs(NetworkSession& session, const
 llvm::Error describe_tensors(const NetworkSession& session, const DeviceCloud& cloud, const Outputs& outputs,
                              const std::vector<Output>& fetched, RunReport& report) {
   MINUET_ASSIGN(const std::vector<minuet_tensor_info> inputs, query_inputs(session.network.get()));
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  for (size_t i = 0; i <= session.further->arrays().size(); ++i) {
     const int64_t rows = i == 0 ? cloud.features.rows : session.further->arrays()[i - 1].shape[0];
     report.inputs.push_back({inputs[i].name, inputs[i].level, {rows, inputs[i].channels}, 0});
   }
@@ -223,7 +229,22 @@ RunReport describe(const Arguments& arguments, const NetworkSession& session, co
   report.points = input.voxels.points;
   report.skipped = input.voxels.skipped;
   report.voxelize_ms = input.voxelize_ms;
+  report.first_ms = input.voxels.load_ms;
+  report.takes_points = session.takes_points;
   return report;
+}
+
+/// Fills in the numbers of voxels and of dropped points.
+llvm::Error count_voxels(const NetworkSession& session, RunReport& report) {
+  report.voxels = report.levels[session.takes_points ? 1 : 0].voxels;  // Duplicates are not among them.
+  if (!session.takes_points) return llvm::Error::success();
+  int32_t counts[MINUET_VOXELIZE_COUNTS] = {};
+  MINUET_TRY(
+      check(minuet_execution_read_points(session.execution.get(), counts, MINUET_VOXELIZE_COUNTS, nullptr)));
+  report.outside = counts[MINUET_VOXELIZE_OUTSIDE] + counts[MINUET_VOXELIZE_NOT_FINITE];
+  report.past_points = counts[MINUET_VOXELIZE_PAST_POINTS];
+  report.past_voxels = counts[MINUET_VOXELIZE_PAST_VOXELS];
+  return llvm::Error::success();
 }
 
 /// Warns if a layer's output overflowed. The final output does not always show this, because a following ReLU
@@ -296,8 +317,7 @@ llvm::Error run_command(const Arguments& given) {
   MINUET_TRY(files.find(infos));
   MINUET_TRY(read_further_inputs(session, arguments));
   progress->say("reading the cloud");
-  MINUET_ASSIGN(const Voxelizer voxelizer, voxelizer_of(session.context.get()));
-  MINUET_ASSIGN(const Input input, load_input(arguments.input, session.info, voxelizer));
+  MINUET_ASSIGN(const Input input, load_input(arguments.input, session.info, voxelizer_of(session)));
   MINUET_TRY(files.check(input, session.info, infos.front()));
   const VoxelCloud& voxels = input.voxels;
   if (arguments.network.needs_batch_size) {
@@ -312,7 +332,7 @@ llvm::Error run_command(const Arguments& given) {
   const int repeats = arguments.repeat > 0 ? arguments.repeat : few ? 0 : 10;
   MINUET_TRY(time_repeats(session, voxels, cloud, outputs, repeats, report, *progress));
   MINUET_TRY(query_shapes(session.execution.get(), session.info, report));
-  report.voxels = report.levels.front().voxels;  // This number of voxels does not include duplicates.
+  MINUET_TRY(count_voxels(session, report));
   MINUET_TRY(check(minuet_context_kernel_counters(session.context.get(), &report.kernels)));
   MINUET_ASSIGN(std::vector<Output> fetched, fetch_outputs(session, outputs, files));
   MINUET_TRY(check_overflow(session, report));

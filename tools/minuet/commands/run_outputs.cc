@@ -128,7 +128,14 @@ llvm::Error RunOutputs::check(const Input& input, const minuet_plan_info& networ
                               const minuet_tensor_info& first) const {
   MINUET_TRY(named_->check(input));
   if (is_dense(first)) return check_dense(network);
-  if (output_ && extension_of(arguments_->output) != ".npy" && first.ndim < network.ndim) {
+  if (is_of_points(first) && coordinates_) {
+    return bad_input(
+        "--output-coordinates is for outputs with a row for each voxel, but that of {0} has a row for each "
+        "point of the cloud, in its order: omit --output-coordinates",
+        network.name);
+  }
+  if (output_ && !is_of_points(first) && extension_of(arguments_->output) != ".npy" &&
+      first.ndim < network.ndim) {
     return bad_input(
         "--output '{0}' must end in .npy, because the output of {1} has no positions: its rows lie on {2} of "
         "the network's {3} axes",
@@ -157,7 +164,7 @@ llvm::Error RunOutputs::check(const Input& input, const minuet_plan_info& networ
 llvm::Error RunOutputs::write_ply(const Input& input, const minuet_plan_info& network,
                                   const int32_t* tensor_stride, const Output& output) {
   PlyTable table;
-  if (arguments_->per_point) {
+  if (has_points(output)) {
     for (const Point& point : input.cloud.points) table.positions.push_back({point[0], point[1], point[2]});
     table.wide = input.cloud.has_double_positions();
     table.attributes = input.cloud.attributes;
@@ -189,7 +196,7 @@ llvm::Error RunOutputs::write(const Input& input, const minuet_plan_info& networ
   }
   if (!output_) return llvm::Error::success();
   if (output.is_dense()) return output_->write(features_npy(output));
-  if (arguments_->per_point) output = by_point(output, input.voxels.row_of_point);
+  if (has_points(output)) output = by_point(output, input.voxels.row_of_point);
   if (extension_of(arguments_->output) != ".npy") {
     return write_ply(input, network, tensor_stride, output);
   }

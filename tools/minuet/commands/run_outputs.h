@@ -48,6 +48,8 @@ class RunOutputs {
 
  private:
   explicit RunOutputs(const Arguments& arguments) : arguments_(&arguments) {}
+  /// Returns true if the first output is written with a row for each point of the cloud.
+  bool has_points(const Output& output) const { return arguments_->per_point || output.is_of_points; }
   llvm::Error check_dense(const minuet_plan_info& network) const;
   llvm::Error write_ply(const Input& input, const minuet_plan_info& network, const int32_t* tensor_stride,
                         const Output& output);

@@ -66,7 +66,7 @@ llvm::Expected<TuneSession> open_tune_session(const Arguments& arguments, bool r
 double budget_of(const Arguments& arguments) { return arguments.budget > 0 ? arguments.budget : 120; }
 
 llvm::Expected<TuneClouds> upload_clouds(const std::vector<BenchCloud>& clouds, const Session& session) {
-  MINUET_ASSIGN(const Voxelizer voxelizer, voxelizer_of(session.context.get()));
+  const Voxelizer voxelizer = voxelizer_of(session);
   TuneClouds uploaded;
   for (const BenchCloud& cloud : clouds) {
     for (const std::string& note : cloud.notes) llvm::errs() << "minuet: " << note << "\n";
@@ -218,6 +218,14 @@ llvm::Error tune_run(const Arguments& arguments) {
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(names, files));
   MINUET_ASSIGN(const TuneSession session, open_tune_session(arguments, /*read_only=*/false));
   NetworkChoice network = arguments.network;
+  MINUET_ASSIGN(const std::optional<OwnVoxels> own, find_own_voxels(network.network));
+  if (own) {
+    return bad_input(
+        "the network '{0}' makes voxels of points in each run, and only networks that take voxels are "
+        "measured: tune one with the same layers without voxelize and devoxelize, whose results --tuned "
+        "uses for '{0}' too",
+        network.network);
+  }
   MINUET_ASSIGN(const std::optional<Grid> grid,
                 use_grid(network, arguments.range, arguments.file_voxel_size));
   minuet_plan_info info;

@@ -28,13 +28,27 @@ llvm::Error check_files(const Arguments& arguments) {
                                                            {"--palette", arguments.palette}});
 }
 
+/// Chooses the voxels that a network makes of points itself.
+llvm::Error use_own_voxels(InputOptions& input) {
+  if (!input.own_voxels) return llvm::Error::success();
+  const OwnVoxels own = *input.own_voxels;
+  input.own_voxels.reset();
+  if (own.has_range) {
+    MINUET_ASSIGN(input.grid, make_grid(own.low, own.high, own.voxel_size));
+    return llvm::Error::success();
+  }
+  input.voxel_size =
+      digits(own.voxel_size[0]) + "," + digits(own.voxel_size[1]) + "," + digits(own.voxel_size[2]);
+  if (own.low != Position{} && !input.origin) input.origin = own.low;
+  return llvm::Error::success();
+}
+
 /// Loads a cloud as `minuet run` does for a network whose 4 input channels are position and intensity.
 llvm::Expected<Input> load_cloud(const InputOptions& options, const Session& session) {
   minuet_plan_info shape = {};
   shape.ndim = 3;
   shape.in_channels = 4;
-  MINUET_ASSIGN(const Voxelizer voxelizer, voxelizer_of(session.context.get()));
-  MINUET_ASSIGN(Input input, load_input(options, shape, voxelizer));
+  MINUET_ASSIGN(Input input, load_input(options, shape, voxelizer_of(session)));
   if (input.voxels.count() > 0) return input;
   return bad_input("the cloud has no {0}, so there is nothing to show: name another cloud",
                    input.voxels.outside > 0   ? "point in the range"
@@ -78,6 +92,7 @@ llvm::Error view_command(const Arguments& given) {
   MINUET_TRY(check_view(given));
   Arguments arguments = given;
   MINUET_TRY(use_grid(arguments.network, arguments.input));
+  MINUET_TRY(use_own_voxels(arguments.input));
   MINUET_TRY(check_files(arguments));
   MINUET_ASSIGN(OutputFile file, OutputFile::open(arguments.output));
   std::optional<Progress> progress("opening the device");

@@ -29,6 +29,10 @@ floor((p - corner) / voxel_size), all in float32, and the shape is round(range /
 along z in the shipped networks. Points outside are cut and counted. The features are the mean x, y and z as stored
 and the mean intensity; a fifth channel is the time since the scan, 0. The output is the bird's-eye tensor.
 
+Networks that take points, such as minkunet34c_points, make voxels themselves, of the size in their description. They
+take x, y, z and the intensity of each point, and their outputs on the points have a row for each point of the cloud, in
+its order; a point that --skip-invalid drops gets NaN or the label -1. Coordinates count from --origin and `low`.
+
 A network of several inputs takes the features of the cloud as the first, and a file of --input-of for each other
 one, with a row for each voxel of its level: on level 0 in the order of the cloud's voxels, on a coarser level in the
 order that --coordinates-of writes for an output on it. A wrong number of rows is refused with the right one.
@@ -45,6 +49,7 @@ Examples:
   minuet run --synthetic room --points 200000 --voxel-size 0.02 --dtype bf16 --json report.json
   minuet run kitti.bin --network voxel_backbone_8x --weights W.safetensors --output bev.npy
   minuet run nuscenes.bin --columns 5 --network bevfusion_encoder --max-points 10 --max-voxels 160000 --output bev.npy
+  minuet run sweep.bin --network minkunet34c_points --weights W.safetensors --labels --output labels.npy
   minuet run sweep.bin --network two.json --input-of image=image.npy --output-of near=near.npy --output-of far=far.npy
   minuet run --coordinates C.npy --features F.npy --network minkunet42 \
       --channels 8,8,16,24,32,32,24,16,16 --weights W.safetensors --dtype fp32 --output out.npy)";
@@ -54,7 +59,8 @@ Prints a table, and writes only the --output. If the points of a file are so far
 coarse there, an origin near their middle is subtracted first, as in `minuet run`.
 
 Times are those of one inference by the host's clock, from unsorted coordinates and features in device
-memory to the output, with all maps rebuilt and without graph replay. Every timed inference has a new cloud:
+memory to the output, with all maps rebuilt and without graph replay; of a network that takes points, from
+points in device memory, so that its voxels are made in each inference. Every timed inference has a new cloud:
 the cloud turned about z and thinned to 95-99 % of its points, or random voxels of another seed. The warm-up
 uses other variants, which are not thinned. Stages come from a second, profiled loop.
 
@@ -68,6 +74,7 @@ a cube of 400^3), lidar_0.1 room_0.02 object_0.01 (generated).
 Examples:
   minuet bench                                          # both networks, every cloud
   minuet bench --network minkunet42 --cloud sweep.pcd --voxel-size 0.05
+  minuet bench --network minkunet34c_points --cloud sweep.bin --replay   # from points to labels
   minuet bench --network minkunet42 --dtype fp16 --cloud os1_0.1 --output os1.json)";
 
 void add_maps(CLI::App& app, ExecutionChoice& execution) {
@@ -245,6 +252,8 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
             "write the results as JSON: a .json file for one result, or an existing folder for "
             "<network>_<dtype>.json files; default: none");
   add_commit(bench, arguments.commit);
+  add_count(bench, "--in-channels", arguments.network.in_channels, 1, 65536,
+            "input channels in place of the networks' own number");
   add_dataflow(bench, arguments.network);
   add_maps(bench, arguments.execution);
   add_replay(bench, arguments.execution);

@@ -47,11 +47,21 @@ llvm::Error check_range(const std::vector<float>& values, int64_t columns, minue
   return llvm::Error::success();
 }
 
+/// Returns a byte for each number, which is 0 where the number is 0 and 1 elsewhere.
+std::vector<char> mask_of(const std::vector<float>& values) {
+  std::vector<char> mask;
+  mask.reserve(values.size());
+  for (const float value : values) mask.push_back(value != 0 ? 1 : 0);
+  return mask;
+}
+
 }  // namespace
 
 llvm::Expected<FurtherInputs> FurtherInputs::read(minuet_plan* network, minuet_device* device,
                                                   minuet_dtype dtype, const std::vector<TensorFile>& files) {
-  MINUET_ASSIGN(const std::vector<minuet_tensor_info> all, query_inputs(network));
+  MINUET_ASSIGN(std::vector<minuet_tensor_info> all, query_inputs(network));
+  if (takes_points(all))
+    all.resize(all.size() - 2);  // The batch indices and the number of points are left out.
   MINUET_TRY(check_names(all, files));
   FurtherInputs inputs;
   MINUET_ASSIGN(inputs.outputs_, query_outputs(network));
@@ -78,10 +88,12 @@ llvm::Error FurtherInputs::add(const minuet_tensor_info& info, const std::string
     return bad_input("--input-of: '{0}' has {1} columns, but the input '{2}' has {3} channels", path, columns,
                      info.name, info.channels);
   }
-  MINUET_TRY(in_file(path, check_range(values, columns, dtype)));
-  const std::vector<char> encoded = encode(values, dtype);
+  const bool is_mask = info.element == MINUET_ELEMENT_U8;
+  if (!is_mask) MINUET_TRY(in_file(path, check_range(values, columns, dtype)));
+  const std::vector<char> encoded = is_mask ? mask_of(values) : encode(values, dtype);
   MINUET_ASSIGN(DeviceBuffer memory, DeviceBuffer::upload(device, encoded.data(), encoded.size()));
   arrays_.push_back(array_of(dense_tensor(memory.get(), rows, info.channels, dtype)));
+  if (is_mask) arrays_.back().element = MINUET_ELEMENT_U8;
   memory_.push_back(std::move(memory));
   infos_.push_back(info);
   paths_.push_back(path);

@@ -305,11 +305,12 @@ llvm::Expected<DeviceBuffer> upload_coordinates(minuet_device* device, const Vox
 }
 
 llvm::Expected<DeviceCloud> upload_cloud(minuet_device* device, const VoxelCloud& cloud, minuet_dtype dtype) {
+  if (cloud.holds_points) dtype = MINUET_F32;  // Points have this type in every network.
   MINUET_ASSIGN(const std::vector<char> encoded, encode_features(cloud, dtype));
   MINUET_ASSIGN(DeviceBuffer coordinates, upload_coordinates(device, cloud));
   MINUET_ASSIGN(DeviceBuffer memory, DeviceBuffer::upload(device, encoded.data(), encoded.size()));
   const minuet_tensor features = dense_tensor(memory.get(), cloud.count(), cloud.channels, dtype);
-  return DeviceCloud{std::move(coordinates), std::move(memory), features};
+  return DeviceCloud{std::move(coordinates), std::move(memory), features, cloud.holds_points};
 }
 
 minuet_tensor dense_tensor(void* data, int64_t rows, int32_t channels, minuet_dtype dtype) {

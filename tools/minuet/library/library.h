@@ -194,7 +194,8 @@ std::string cache_folder(minuet_context* context);
 /// Holds a cloud in device memory, ready for an inference.
 struct DeviceCloud {
   DeviceBuffer coordinates, memory;
-  minuet_tensor features;  ///< Its data are in `memory`.
+  minuet_tensor features;     ///< Its data are in `memory`.
+  bool holds_points = false;  ///< Says whether the rows are points, which have no coordinates.
   const int32_t* rows() const { return static_cast<const int32_t*>(coordinates.get()); }
 };
 llvm::Expected<DeviceBuffer> upload_coordinates(minuet_device* device, const VoxelCloud& cloud);

@@ -41,14 +41,24 @@ std::optional<std::vector<int64_t>> shape_of(const llvm::json::Value& descriptio
   return shape;
 }
 
-/// Returns true if a layer of the described network pools whole batch items.
-bool pools_items(const llvm::json::Value& description) {
+/// Returns true if a layer of the described network needs to know the number of batch items.
+bool needs_items(const llvm::json::Value& description) {
   const llvm::json::Object* const root = description.getAsObject();
   const llvm::json::Array* const layers = root ? root->getArray("layers") : nullptr;
   return layers && std::any_of(layers->begin(), layers->end(), [](const llvm::json::Value& layer) {
            const llvm::json::Object* const fields = layer.getAsObject();
-           return fields && fields->getString("op") == llvm::StringRef("global_pool");
+           const auto op = fields ? fields->getString("op") : llvm::StringRef();
+           return op == llvm::StringRef("global_pool") || op == llvm::StringRef("to_dense") ||
+                  op == llvm::StringRef("birds_eye");
          });
+}
+
+/// Sets three numbers from an array of a description. Elements that are no numbers leave theirs unchanged,
+/// because the library reports them.
+void read_three(const llvm::json::Array* array, std::array<double, 3>& numbers) {
+  for (size_t axis = 0; array && axis < 3 && axis < array->size(); ++axis) {
+    if (const auto number = (*array)[axis].getAsNumber()) numbers[axis] = *number;
+  }
 }
 
 /// Sets the shape of the network's input (Grid::shape). A shipped network may have more cells than the range.
@@ -99,6 +109,36 @@ std::string shipped_names() {
   for (const minuet_shipped_network_info& network : shipped_networks())
     names += (names.empty() ? "" : ", ") + std::string(network.name);
   return names;
+}
+
+llvm::Expected<std::optional<OwnVoxels>> find_own_voxels(const std::string& network) {
+  MINUET_TRY(check_network_name(network));
+  MINUET_ASSIGN(const llvm::json::Value description, read_description(network));
+  const llvm::json::Object* const root = description.getAsObject();
+  const llvm::json::Array* const layers = root ? root->getArray("layers") : nullptr;
+  const llvm::json::Object* const first =
+      layers && !layers->empty() ? layers->front().getAsObject() : nullptr;
+  if (!first || first->getString("op") != llvm::StringRef("voxelize")) return std::nullopt;
+  OwnVoxels own;
+  read_three(first->getArray("voxel_size"), own.voxel_size);
+  read_three(first->getArray("low"), own.low);
+  const llvm::json::Array* const range = first->getArray("range");
+  own.has_range = range != nullptr;
+  if (range && range->size() == 2) {
+    read_three((*range)[0].getAsArray(), own.low);
+    read_three((*range)[1].getAsArray(), own.high);
+  }
+  return own;
+}
+
+llvm::Error refuse_voxel_flags(const std::string& network, const OwnVoxels& own, const std::string& range,
+                               const std::string& voxel_size) {
+  const char* const flag = !range.empty() ? "--range" : !voxel_size.empty() ? "--voxel-size" : nullptr;
+  if (!flag) return llvm::Error::success();
+  return bad_input(
+      "{0} is for networks that take voxels, but '{1}' takes points and makes voxels of {2} m itself: omit "
+      "{0}, or change the layer voxelize in a copy of its description (share/doc/minuet/networks)",
+      flag, network, size_text(own.voxel_size));
 }
 
 llvm::Expected<std::optional<Grid>> choose_grid(const std::string& network, const GridFlags& flags) {
@@ -156,12 +196,28 @@ llvm::Expected<int64_t> find_batch_size(const VoxelCloud& cloud) {
 llvm::Error use_shape(const std::optional<Grid>& grid, NetworkChoice& choice) {
   MINUET_ASSIGN(const llvm::json::Value description, read_description(choice.network));
   const std::optional<std::vector<int64_t>> described = shape_of(description);
-  choice.needs_batch_size = described.has_value() || pools_items(description);
+  choice.needs_batch_size = described.has_value() || needs_items(description);
   if (described && grid) choice.shape.assign(grid->shape.begin(), grid->shape.end());
   return llvm::Error::success();
 }
 
 llvm::Error use_grid(NetworkChoice& network, InputOptions& input) {
+  MINUET_ASSIGN(input.own_voxels, find_own_voxels(network.network));
+  if (input.own_voxels) {
+    MINUET_TRY(refuse_voxel_flags(network.network, *input.own_voxels, input.range, input.voxel_size));
+    if (input.limits.points > 0 || input.limits.voxels > 0) {
+      return bad_input(
+          "--max-points and --max-voxels are for networks that take voxels, but '{0}' makes voxels itself: "
+          "set most_points_per_voxel and most_voxels of the layer voxelize in a copy of its description",
+          network.network);
+    }
+    if (input.own_voxels->has_range && input.origin) {
+      return bad_input(
+          "--origin moves the points, but the network '{0}' has a range at a fixed place: omit --origin",
+          network.network);
+    }
+    return use_shape(std::nullopt, network);
+  }
   MINUET_ASSIGN(input.grid,
                 choose_grid(network.network, {input.range, input.voxel_size, input.coordinates.empty()}));
   if (input.grid && input.origin) {
@@ -181,6 +237,12 @@ llvm::Error use_grid(NetworkChoice& network, InputOptions& input) {
 
 llvm::Expected<std::optional<Grid>> use_grid(NetworkChoice& network, const std::string& range,
                                              const std::string& voxel_size) {
+  MINUET_ASSIGN(const std::optional<OwnVoxels> own, find_own_voxels(network.network));
+  if (own) {
+    MINUET_TRY(refuse_voxel_flags(network.network, *own, range, voxel_size));
+    MINUET_TRY(use_shape(std::nullopt, network));
+    return std::nullopt;
+  }
   MINUET_ASSIGN(const std::optional<Grid> grid,
                 choose_grid(network.network, {range, range.empty() ? std::string() : voxel_size, true}));
   MINUET_TRY(use_shape(grid, network));

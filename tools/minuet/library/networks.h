@@ -39,6 +39,15 @@ struct GridFlags {
 /// Returns an error if the network's input has a shape and it is not known where the grid begins.
 llvm::Expected<std::optional<Grid>> choose_grid(const std::string& network, const GridFlags& flags);
 
+/// Returns the voxels that `network`, a name or a JSON file, makes of points by its first layer. Returns
+/// nothing if the network takes voxels.
+llvm::Expected<std::optional<OwnVoxels>> find_own_voxels(const std::string& network);
+
+/// Returns an error if a flag is given that chooses the voxels of a network, because this network makes its
+/// own. The arguments are the values of --range and --voxel-size.
+llvm::Error refuse_voxel_flags(const std::string& network, const OwnVoxels& own, const std::string& range,
+                               const std::string& voxel_size);
+
 /// Returns the number of batch items of the cloud, which is at least 1, or an error if it exceeds 2^31 - 1.
 llvm::Expected<int64_t> find_batch_size(const VoxelCloud& cloud);
 
@@ -46,12 +55,13 @@ llvm::Expected<int64_t> find_batch_size(const VoxelCloud& cloud);
 llvm::Error use_shape(const std::optional<Grid>& grid, NetworkChoice& choice);
 
 /// Chooses the grid for the network and the flags of a command that reads one cloud, and sets it in `input`
-/// and its shape in `network`. Returns an error if flags that need a grid are given without one.
+/// and its shape in `network`. For a network that takes points, sets InputOptions::own_voxels in place of a
+/// grid. Returns an error if flags that need a grid are given without one.
 llvm::Error use_grid(NetworkChoice& network, InputOptions& input);
 
 /// Chooses the grid for a network that a command runs on many clouds, and sets its shape in `network`.
 /// `range` and `voxel_size` are the values of the flags; the voxel size belongs to the clouds' files without
-/// a range.
+/// a range. A network that takes points has no grid.
 llvm::Expected<std::optional<Grid>> use_grid(NetworkChoice& network, const std::string& range,
                                              const std::string& voxel_size);
 

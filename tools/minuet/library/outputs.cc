@@ -1,6 +1,7 @@
 #include "tools/minuet/library/outputs.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "tools/minuet/base/convert.h"
 #include "tools/minuet/base/error.h"
@@ -12,6 +13,17 @@ minuet_dtype dtype_of(minuet_element element) {
   return element == MINUET_ELEMENT_F16    ? MINUET_F16
          : element == MINUET_ELEMENT_BF16 ? MINUET_BF16
                                           : MINUET_F32;
+}
+
+/// Returns the rows of an output, or nothing if they are known only after a run.
+llvm::Expected<std::optional<int64_t>> known_rows(minuet_execution* execution, size_t output) {
+  int64_t rows = 0;
+  int32_t channels = 0;
+  const minuet_status status =
+      minuet_execution_output_shape_of(execution, static_cast<int32_t>(output), &rows, &channels);
+  if (status == MINUET_FAILED_PRECONDITION) return std::nullopt;
+  MINUET_TRY(check(status));
+  return rows;
 }
 
 }  // namespace
@@ -58,15 +70,56 @@ llvm::Error Outputs::place(size_t output, int64_t rows) {
   return llvm::Error::success();
 }
 
-llvm::Error Outputs::fit(minuet_execution* execution) {
+size_t Outputs::row_bytes(size_t output) const {
+  return static_cast<size_t>(dtype_bytes(dtype_of(arrays_[output].element))) *
+         static_cast<size_t>(infos_[output].channels);
+}
+
+/// Places the outputs for a run. An output whose number of rows is not known yet gets as many as the cloud
+/// has, or as many as fit its memory.
+llvm::Error Outputs::place_first(minuet_execution* execution, const DeviceCloud& cloud) {
   for (size_t i = 0; i < infos_.size(); ++i) {
     int64_t rows = 0;
-    int32_t channels = 0;
     if (!is_dense(infos_[i])) {
-      MINUET_TRY(
-          check(minuet_execution_output_shape_of(execution, static_cast<int32_t>(i), &rows, &channels)));
+      MINUET_ASSIGN(const std::optional<int64_t> known, known_rows(execution, i));
+      const auto room = static_cast<int64_t>(capacities_[i] / std::max<size_t>(row_bytes(i), 1));
+      rows = is_of_points(infos_[i])        ? cloud.features.rows
+             : known && !cloud.holds_points ? *known
+                                            : std::max(cloud.features.rows, room);
     }
     MINUET_TRY(place(i, rows));
+  }
+  return llvm::Error::success();
+}
+
+/// Gives outputs that have too few rows for the levels that a run has made enough, and counts them.
+llvm::Error Outputs::place_made(minuet_execution* execution, int64_t& grown) {
+  for (size_t i = 0; i < infos_.size(); ++i) {
+    if (is_dense(infos_[i])) continue;
+    MINUET_ASSIGN(const std::optional<int64_t> known, known_rows(execution, i));
+    if (!known || *known <= arrays_[i].shape[0]) continue;
+    MINUET_TRY(place(i, *known + *known / 4));
+    ++grown;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Outputs::run(minuet_execution* execution, const DeviceCloud& cloud,
+                         llvm::ArrayRef<minuet_array> further_inputs) {
+  MINUET_TRY(place_first(execution, cloud));
+  while (llvm::Error error = enqueue(execution, cloud.features, further_inputs, *this)) {
+    int64_t grown = 0;
+    if (llvm::Error other = place_made(execution, grown)) {
+      llvm::consumeError(std::move(error));
+      return other;
+    }
+    if (grown == 0) return error;
+    llvm::consumeError(std::move(error));
+  }
+  for (size_t i = 0; i < infos_.size(); ++i) {
+    if (is_dense(infos_[i])) continue;
+    MINUET_ASSIGN(const std::optional<int64_t> known, known_rows(execution, i));
+    if (known) arrays_[i].shape[0] = *known;
   }
   return llvm::Error::success();
 }
@@ -85,6 +138,11 @@ llvm::Expected<std::vector<char>> Outputs::read(size_t output) const {
   return bytes;
 }
 
+llvm::Error prepare(minuet_execution* execution, const DeviceCloud& cloud) {
+  if (cloud.holds_points) return llvm::Error::success();
+  return check(minuet_execution_prepare(execution, cloud.rows(), cloud.features.rows, nullptr));
+}
+
 llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features,
                     llvm::ArrayRef<minuet_array> further_inputs, const Outputs& outputs, void* stream) {
   std::vector<minuet_array> inputs = {array_of(features)};
@@ -96,9 +154,8 @@ llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features,
 
 llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceCloud& cloud,
                   Outputs& outputs, llvm::ArrayRef<minuet_array> further_inputs) {
-  MINUET_TRY(check(minuet_execution_prepare(execution, cloud.rows(), cloud.features.rows, nullptr)));
-  MINUET_TRY(outputs.fit(execution));
-  MINUET_TRY(enqueue(execution, cloud.features, further_inputs, outputs));
+  MINUET_TRY(prepare(execution, cloud));
+  MINUET_TRY(outputs.run(execution, cloud, further_inputs));
   return check(minuet_device_synchronize(device, nullptr));
 }
 

@@ -18,10 +18,15 @@ class Outputs {
   /// Makes an object without memory. `batch_size` is that of the execution.
   static llvm::Expected<Outputs> create(minuet_plan* network, minuet_device* device, int64_t batch_size);
 
-  /// Makes the memory large enough for the cloud that the execution has prepared, and sets arrays().
-  llvm::Error fit(minuet_execution* execution);
-  /// Does the same for levels with these numbers of rows.
+  /// Makes the memory large enough for levels with these numbers of rows, and sets arrays().
   llvm::Error fit(const std::vector<int64_t>& level_rows);
+  /// Enqueues the inference of the cloud that the execution has prepared, or of points, in exact mode. Makes
+  /// the memory large enough, and sets arrays(). `further_inputs` are all inputs after the first.
+  ///
+  /// If the network makes levels in a run (share/doc/minuet/networks/README.md), their numbers of rows are
+  /// known only afterwards. If they need more memory than earlier clouds did, the run is repeated.
+  llvm::Error run(minuet_execution* execution, const DeviceCloud& cloud,
+                  llvm::ArrayRef<minuet_array> further_inputs);
 
   /// Returns one array for each output.
   const std::vector<minuet_array>& arrays() const { return arrays_; }
@@ -32,6 +37,9 @@ class Outputs {
  private:
   Outputs(std::vector<minuet_tensor_info> infos, minuet_device* device, int64_t batch_size);
   llvm::Error place(size_t output, int64_t rows);
+  llvm::Error place_first(minuet_execution* execution, const DeviceCloud& cloud);
+  llvm::Error place_made(minuet_execution* execution, int64_t& grown);
+  size_t row_bytes(size_t output) const;
   size_t bytes_of(size_t output) const;
 
   std::vector<minuet_tensor_info> infos_;
@@ -41,8 +49,10 @@ class Outputs {
   std::vector<size_t> capacities_;  ///< Holds the bytes of each buffer of memory_.
 };
 
+/// Prepares the cloud, unless it holds points, which a run takes.
+llvm::Error prepare(minuet_execution* execution, const DeviceCloud& cloud);
 /// Enqueues the inference of the cloud that the execution has prepared. The network's first input is
-/// `features`, and `further_inputs` are all others.
+/// `features`, and `further_inputs` are all others. All outputs must fit.
 llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features,
                     llvm::ArrayRef<minuet_array> further_inputs, const Outputs& outputs,
                     void* stream = nullptr);

@@ -6,6 +6,7 @@
 #include "tools/minuet/base/convert.h"
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/cloud/input.h"
+#include "tools/minuet/library/tensors.h"
 
 namespace minuet::tool {
 namespace {
@@ -21,6 +22,16 @@ llvm::Error copy_to(minuet_device* device, const DeviceBuffer& target, const voi
   return check(minuet_device_copy(device, target.get(), source, static_cast<int64_t>(bytes), 0));
 }
 
+/// Returns the inputs of a network that takes points after the points: no batch indices, and the count.
+std::vector<minuet_array> points_arrays(void* count) {
+  minuet_array batch = {}, number = {};
+  batch.rank = number.rank = 1;
+  batch.element = number.element = MINUET_ELEMENT_I32;
+  number.shape[0] = 1;
+  number.data = count;
+  return {batch, number};
+}
+
 }  // namespace
 
 struct Replay::CapacityExecution {
@@ -29,15 +40,18 @@ struct Replay::CapacityExecution {
   Outputs outputs;
   minuet_tensor input;
   std::unique_ptr<CudaGraph> graph;  // The graph is null on the CPU.
+  // Holds no batch indices, and the number of points, for a network that takes points.
+  std::vector<minuet_array> of_points;
 
   llvm::Error prepare(void* stream) {
+    if (!of_points.empty()) return llvm::Error::success();
     return check(minuet_execution_prepare_on_device(execution.get(),
                                                     static_cast<const int32_t*>(coordinates.get()),
                                                     static_cast<const int32_t*>(count.get()), stream));
   }
   llvm::Error enqueue(void* stream) {
     MINUET_TRY(prepare(stream));
-    return tool::enqueue(execution.get(), input, {}, outputs, stream);
+    return tool::enqueue(execution.get(), input, of_points, outputs, stream);
   }
 };
 
@@ -47,6 +61,7 @@ Replay::Replay(minuet_plan* network, const minuet_plan_info& info, minuet_device
 Replay::~Replay() = default;
 
 llvm::Error Replay::learn(const VoxelCloud& cloud) {
+  MINUET_ASSIGN(inputs_, query_inputs(network_));
   MINUET_TRY(infer_exactly(cloud).takeError());
   MINUET_TRY(learn_from_last(cloud));
   fitted_.reset();  // The next infer() creates a new execution with the capacities learned here.
@@ -70,7 +85,7 @@ llvm::Error Replay::learn_from_last(const VoxelCloud& cloud) {
   MINUET_TRY(check(minuet_execution_suggest_capacities(exact_.get(), kFactor, wanted.data(), info_.levels)));
   capacities_.resize(wanted.size(), 0);
   for (size_t l = 0; l < wanted.size(); ++l) capacities_[l] = std::max(capacities_[l], wanted[l]);
-  const size_t fields = static_cast<size_t>(1 + cloud.ndim);
+  const size_t fields = cloud.holds_points ? 0 : static_cast<size_t>(1 + cloud.ndim);
   for (size_t f = 0; f < fields && cloud.count() > 0; ++f) {
     int32_t least = cloud.coordinates[f], greatest = least;
     for (size_t i = f; i < cloud.coordinates.size(); i += fields) {
@@ -94,8 +109,10 @@ llvm::Error Replay::fit() {
   MINUET_TRY(fill_execution_options(choice_, options));
   options.level_capacity = capacities_.data();
   options.level_count = info_.levels;
-  // The shape of a network's input and the batch size bound the coordinates already.
-  if (choice_.batch_size == 0) {
+  // The shape of a network's input and the batch size bound the coordinates already. A network that takes
+  // points makes coordinates that only the device knows.
+  const bool takes_points = tool::takes_points(inputs_);
+  if (choice_.batch_size == 0 && !takes_points) {
     options.has_bounds = 1;
     std::copy(least_.begin(), least_.end(), options.least);
     std::copy(greatest_.begin(), greatest_.end(), options.greatest);
@@ -108,7 +125,8 @@ llvm::Error Replay::fit() {
     return DeviceBuffer::allocate(device_, static_cast<size_t>(rows * bytes));
   };
   MINUET_ASSIGN(DeviceBuffer coordinates, allocate(most, 4 * fields));
-  MINUET_ASSIGN(DeviceBuffer features, allocate(most, int64_t{info_.in_channels} * dtype_bytes(dtype_)));
+  const minuet_dtype dtype = takes_points ? MINUET_F32 : dtype_;
+  MINUET_ASSIGN(DeviceBuffer features, allocate(most, int64_t{info_.in_channels} * dtype_bytes(dtype)));
   const int32_t none = 0;
   MINUET_ASSIGN(DeviceBuffer count, DeviceBuffer::upload(device_, &none, sizeof none));
   MINUET_ASSIGN(Outputs outputs, Outputs::create(network_, device_, choice_.batch_size));
@@ -119,9 +137,14 @@ llvm::Error Replay::fit() {
                                                                   std::move(count),
                                                                   std::move(outputs),
                                                                   {},
-                                                                  nullptr});
-  fitted->input = dense_tensor(fitted->features.get(), most, info_.in_channels, dtype_);
+                                                                  nullptr,
+                                                                  {}});
+  fitted->input = dense_tensor(fitted->features.get(), most, info_.in_channels, dtype);
+  if (takes_points) fitted->of_points = points_arrays(fitted->count.get());
   if (!facts_.is_cpu()) {
+    // A network that makes levels in a run can be captured only after a run.
+    MINUET_TRY(fitted->enqueue(nullptr));
+    MINUET_TRY(check(minuet_device_synchronize(device_, nullptr)));
     const auto enqueue = [&](void* stream) { return fitted->enqueue(stream); };
     MINUET_ASSIGN(fitted->graph, CudaGraph::capture(facts_, enqueue));
     // The first launch uploads the graph to the GPU, so it happens here, with no voxels, and is not timed.
@@ -133,11 +156,13 @@ llvm::Error Replay::fit() {
 
 /// Copies the cloud to the device. Rows past the capacity are left out, but the count includes them.
 llvm::Error Replay::put(const VoxelCloud& cloud) {
-  MINUET_ASSIGN(const std::vector<char> encoded, encode_features(cloud, dtype_));
+  const minuet_dtype dtype = cloud.holds_points ? MINUET_F32 : dtype_;
+  MINUET_ASSIGN(const std::vector<char> encoded, encode_features(cloud, dtype));
   const auto rows = static_cast<size_t>(std::min(cloud.count(), capacities_[0]));
   const auto count = static_cast<int32_t>(cloud.count());
-  const size_t row_bytes = static_cast<size_t>(info_.in_channels) * dtype_bytes(dtype_);
-  MINUET_TRY(copy_to(device_, fitted_->coordinates, cloud.coordinates.data(), rows * 4 * least_.size()));
+  const size_t row_bytes = static_cast<size_t>(info_.in_channels) * dtype_bytes(dtype);
+  if (!cloud.holds_points)
+    MINUET_TRY(copy_to(device_, fitted_->coordinates, cloud.coordinates.data(), rows * 4 * least_.size()));
   MINUET_TRY(copy_to(device_, fitted_->features, encoded.data(), rows * row_bytes));
   MINUET_TRY(copy_to(device_, fitted_->count, &count, sizeof count));
   return check(minuet_device_synchronize(device_, nullptr));
@@ -155,8 +180,10 @@ llvm::Expected<ReplayResult> Replay::infer(const VoxelCloud& cloud) {
     MINUET_TRY(check(minuet_device_synchronize(device_, nullptr)));
   }
   result.ms = milliseconds_since(start);
-  MINUET_TRY(
-      check(minuet_execution_read_cloud(fitted_->execution.get(), &result.status, nullptr, 0, nullptr)));
+  std::vector<int32_t> counts(static_cast<size_t>(1 + info_.levels));
+  MINUET_TRY(check(minuet_execution_read_cloud(fitted_->execution.get(), &result.status, counts.data(),
+                                               1 + info_.levels, nullptr)));
+  result.voxels = cloud.holds_points ? counts[2] : cloud.count();
   if (result.status == 0) return result;
   MINUET_ASSIGN(const double exact_ms, infer_exactly(cloud));
   result.ms += exact_ms;

@@ -20,6 +20,8 @@ struct ReplayResult {
   /// this includes the time of its second inference, with exact sizes.
   double ms = 0;
   uint32_t status = 0;  ///< Holds bits MINUET_CLOUD_*, or is 0 if the cloud fits.
+  /// Counts the voxels of the cloud, which a network that takes points has made. It is 0 if they did not fit.
+  int64_t voxels = 0;
 };
 
 /// Runs inferences in capacity mode, in which a cloud must fit fixed numbers of voxels on the network's
@@ -55,6 +57,7 @@ class Replay {
   minuet_dtype dtype_;
   const ExecutionChoice& choice_;
 
+  std::vector<minuet_tensor_info> inputs_;  ///< Is set by learn().
   ExecutionHandle exact_;
   std::vector<int64_t> capacities_;
   /// These are the bounds of each coordinate, with a margin. The batch comes first.

@@ -179,7 +179,8 @@ void print_input(const RunReport& report, llvm::raw_ostream& out) {
 void print_times(const RunReport& report, llvm::raw_ostream& out) {
   const minuet_stage_times& stages = report.stages;
   out << "\nstages, ms: ";
-  if (report.is_voxelized) out << llvm::formatv("voxelize {0:f3}, ", real(report.voxelize_ms));
+  if (report.is_voxelized && !report.takes_points)
+    out << llvm::formatv("voxelize {0:f3}, ", real(report.voxelize_ms));
   out << llvm::formatv("sort {0:f3}, map {1:f3}, gather {2:f3}, gemm {3:f3}, scatter {4:f3}, other {5:f3}\n",
                        real(stages.sort), real(stages.map), real(stages.gather), real(stages.gemm),
                        real(stages.scatter), real(stages.other));
@@ -253,7 +254,7 @@ llvm::json::Array levels_json(const RunReport& report) {
 llvm::json::Value to_json(const RunReport& report) {
   const bool is_cpu = report.device.is_cpu();
   llvm::json::Object stages = stages_json(report.stages);
-  if (report.is_voxelized) stages["voxelize"] = report.voxelize_ms;
+  if (report.is_voxelized && !report.takes_points) stages["voxelize"] = report.voxelize_ms;
   llvm::json::Object json{
       {"version", version_text()},
       {"device", report.device.name},
@@ -283,6 +284,9 @@ llvm::json::Value to_json(const RunReport& report) {
     json["range"] =
         llvm::json::Array{grid.low[0], grid.low[1], grid.low[2], grid.high[0], grid.high[1], grid.high[2]};
     json["shape"] = llvm::json::Array(grid.shape);
+  }
+  if (report.takes_points) json["takes_points"] = true;
+  if (report.grid || report.takes_points) {
     json["outside"] = report.outside;
     json["past_max_points"] = report.past_points;
     json["past_max_voxels"] = report.past_voxels;

@@ -36,6 +36,8 @@ struct RunReport {
   std::optional<uint64_t> cloud_seed;  ///< Holds the seed of a generated cloud.
   Frame frame;
   bool is_voxelized = true;  ///< False means that the input was voxels.
+  /// Says whether the network makes the voxels itself. Then `voxelize_ms` is part of the stages and 0.
+  bool takes_points = false;
   /// Holds the grid of the voxels, if there is one.
   std::optional<Grid> grid;
   /// Counts the points that were outside the grid, and those past the limits of points and voxels.

@@ -18,6 +18,16 @@ llvm::Expected<std::vector<minuet_tensor_info>> query_outputs(minuet_plan* netwo
 /// Returns true if the output is a dense tensor. Otherwise it has rows of features.
 inline bool is_dense(const minuet_tensor_info& output) { return output.rank > 2; }
 
+/// Returns true if the rows of the tensor are the points that a network takes. Their level has no axes.
+inline bool is_of_points(const minuet_tensor_info& tensor) {
+  return tensor.rank == 2 && tensor.level == 0 && tensor.ndim == 0;
+}
+/// Returns true if a network of these inputs takes points. Its last two inputs are the batch indices and the
+/// number of the points, both of which a run may leave out.
+inline bool takes_points(const std::vector<minuet_tensor_info>& inputs) {
+  return inputs.size() >= 3 && inputs.back().element == MINUET_ELEMENT_I32;
+}
+
 /// Returns the names, separated by commas.
 std::string tensor_names(const std::vector<minuet_tensor_info>& tensors);
 /// Returns the index of the output with this name. If there is none, the error names all outputs. `flag` is

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "minuet/points.h"
+#include "tools/minuet/base/clock.h"
 #include "tools/minuet/base/error.h"
 
 namespace minuet::tool {
@@ -85,12 +86,14 @@ llvm::Expected<VoxelCloud> fetch(const VoxelizeMemory& memory, int64_t points) {
 }
 
 llvm::Expected<VoxelCloud> voxelize_on(minuet_context* context, minuet_device* device,
-                                       const VoxelizeTask& task) {
+                                       const std::string& arch, const VoxelizeTask& task) {
   const auto points = static_cast<int64_t>(task.points.size()) / kNumbers;
   MINUET_ASSIGN(const PointOpHandle op, create_op(context, task));
+  const Clock::time_point start = Clock::now();
   MINUET_TRY(check(minuet_point_op_load(op.get(), device)));
+  const double load_ms = milliseconds_since(start);
   minuet_voxelize_arguments arguments = MINUET_VOXELIZE_ARGUMENTS_INIT;
-  MINUET_TRY(check(minuet_voxelize_bytes(op.get(), "cpu", points, &arguments.workspace_bytes)));
+  MINUET_TRY(check(minuet_voxelize_bytes(op.get(), arch.c_str(), points, &arguments.workspace_bytes)));
   MINUET_ASSIGN(const VoxelizeMemory memory, allocate(device, task, arguments.workspace_bytes));
   arguments.points = static_cast<const float*>(memory.points.get());
   arguments.points_ld = kNumbers;
@@ -103,27 +106,27 @@ llvm::Expected<VoxelCloud> voxelize_on(minuet_context* context, minuet_device* d
   arguments.status = static_cast<uint32_t*>(memory.counts.get()) + MINUET_VOXELIZE_COUNTS;
   MINUET_TRY(check(minuet_voxelize(op.get(), device, &arguments, nullptr)));
   MINUET_TRY(check(minuet_device_synchronize(device, nullptr)));
-  return fetch(memory, points);
-}
-
-/// Opens the CPU, which keeps `held` until it is closed.
-llvm::Expected<Voxelizer> open_voxelizer(minuet_context* context, std::shared_ptr<minuet_context> held) {
-  minuet_device* device = nullptr;
-  MINUET_TRY(check(minuet_device_open(context, "cpu", nullptr, &device)));
-  const std::shared_ptr<minuet_device> open(
-      device, [held = std::move(held)](minuet_device* opened) { minuet_device_destroy(opened); });
-  return Voxelizer(
-      [context, open](const VoxelizeTask& task) { return voxelize_on(context, open.get(), task); });
+  MINUET_ASSIGN(VoxelCloud cloud, fetch(memory, points));
+  cloud.load_ms = load_ms;
+  return cloud;
 }
 
 }  // namespace
 
-llvm::Expected<Voxelizer> voxelizer_of(minuet_context* context) { return open_voxelizer(context, nullptr); }
+const char kVoxelizerNetwork[] =
+    R"({"name": "voxelizer", "ndim": 3, "inputs": [{"name": "points", "channels": 4}],
+    "layers": [{"op": "voxelize", "voxel_size": [1, 1, 1]}]})";
+
+Voxelizer voxelizer_of(const Session& session) {
+  return [context = session.context.get(), device = session.device.get(), arch = session.facts.arch](
+             const VoxelizeTask& task) { return voxelize_on(context, device, arch, task); };
+}
 
 llvm::Expected<Voxelizer> make_voxelizer() {
-  minuet_context* context = nullptr;
-  MINUET_TRY(check(minuet_context_create(nullptr, &context)));
-  return open_voxelizer(context, {context, minuet_context_destroy});
+  MINUET_ASSIGN(Session opened, open_session({}, {"cpu", 0}));
+  const auto session = std::make_shared<Session>(std::move(opened));
+  return Voxelizer(
+      [session, on_cpu = voxelizer_of(*session)](const VoxelizeTask& task) { return on_cpu(task); });
 }
 
 }  // namespace minuet::tool

@@ -101,7 +101,8 @@ def array_table(views: Sequence[tuple[View, str]]) -> Any:
 
 def _tensor_view(given: Any, info: TensorInfo, device: Device, stream: int, what: str) -> tuple[View, str]:
     found = device_view(given, device, stream, what)
-    found.require(what, info.dtype, [None if length < 0 else length for length in info.shape])
+    kind = "bool" if info.dtype == "uint8" and found.kind == "bool" else info.dtype  # A mask may have either.
+    found.require(what, kind, [None if length < 0 else length for length in info.shape])
     return found, what
 
 
@@ -261,7 +262,8 @@ class Execution(Handle):
         """Runs what is prepared. Only enqueues, once memory for the outputs is there.
 
         Args:
-            inputs: features [rows, channels] of the plan's dtype in memory of the device, one for each of Plan.inputs;
+            inputs: features [rows, channels] of the plan's dtype, or masks of uint8 or bool, in memory of the device, one
+                for each of Plan.inputs;
                 behind them, with parameter_inputs, one array for each of Plan.parameters. Row i of the first belongs
                 to coordinate i of the caller. Columns of a wider matrix are fine where they are aligned (README.md,
                 "Arrays").

@@ -100,3 +100,27 @@ def test_refusals(context, cpu):
     cells = load(minuet.Selector(context, shape=(2, 2, 2), batch_size=1), cpu)
     with pytest.raises(ValueError, match="give no coordinates"):
         cells.run(cpu, coordinates, mask=np.zeros(8, np.uint8))
+
+
+def test_a_network_that_keeps_rows_by_a_mask(context, cpu):
+    random = np.random.default_rng(7)
+    coordinates = np.unique(rows(random, 300), axis=0)
+    features = random.uniform(-1, 1, (len(coordinates), 4)).astype(np.float32)
+    network = """{"name": "n", "ndim": 3, "inputs": [{"name": "x", "channels": 4},
+        {"name": "keep", "channels": 1, "level": "x", "type": "mask"}], "outputs": ["kept"],
+        "layers": [{"op": "prune", "input": "x", "by": "keep", "output": "kept"}]}"""
+    plan = minuet.Plan.network(context, description=network, dtype="float32")
+    plan.compile("cpu")
+    plan.load(cpu)
+    assert [item.dtype for item in plan.inputs] == ["float32", "uint8"]
+    execution = minuet.Execution(plan, cpu)
+    mask = random.integers(0, 2, (len(coordinates), 1))
+    for kind in (np.uint8, bool):
+        execution.prepare(coordinates)
+        out = np.full((len(coordinates), 4), np.nan, np.float32)
+        execution.run(features, mask.astype(kind), out=out)
+        count = int(mask.sum())
+        assert execution.output_shape(0) == (count, 4)
+        assert np.array_equal(out[:count], features[mask[:, 0] != 0])
+    with pytest.raises(TypeError, match="elements of int32"):
+        execution.run(features, mask.astype(np.int32), out=out)
