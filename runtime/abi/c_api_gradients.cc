@@ -245,7 +245,7 @@ minuet_status minuet_gradient_op_load(minuet_gradient_op* op, minuet_device* dev
     MINUET_TRY(check_pointer(device, "device"));
     MINUET_TRY(device->open->map_engines(op->choice.problem.forward.ndim).takeError());
     SourceList list;
-    add_sources(list, op->choice);
+    add_sources(list, op->choice, device->open->device()->info().arch);
     return device->open->load_kernels(list.take());
   });
 }
