@@ -74,6 +74,14 @@ i32 resident_blocks(const WeightGradientSpec& spec) {
   return std::clamp(kSharedBytesOfMultiprocessor / gradient_shared_bytes(spec), 1, kMostResidentBlocks);
 }
 
+void set_parts(WeightGradientCandidate& candidate, const ConvolutionProblem& forward, i32 wanted_parts) {
+  candidate.wanted_parts = wanted_parts;
+  // With many parts for each offset, one thread for each weight would take long.
+  const i64 parts_of_offset = wanted_parts / kernel_volume(forward) + 1;
+  candidate.add.split = parts_of_offset >= 12 ? 8 : parts_of_offset >= 4 ? 4 : 1;
+  candidate.add.vector = candidate.layout.outputs % 4 == 0 ? 4 : 1;
+}
+
 /// Sets what follows from the tiles of a group and from the number of resident blocks.
 void set_tiles(WeightGradientCandidate& candidate, const ConvolutionProblem& forward, i32 tile_in,
                i32 tile_out, i32 blocks) {
@@ -85,7 +93,7 @@ void set_tiles(WeightGradientCandidate& candidate, const ConvolutionProblem& for
   candidate.layout.rows = candidate.tiles_in * tile_in;
   candidate.layout.columns = candidate.tiles_out * tile_out;
   candidate.layout.elements = i64{forward.groups} * candidate.layout.rows * candidate.layout.columns;
-  candidate.wanted_parts = std::max(kWantedMultiprocessors * blocks / candidate.tiles, 1);
+  set_parts(candidate, forward, std::max(kWantedMultiprocessors * blocks / candidate.tiles, 1));
 }
 
 /// Adds the candidates by warpgroups: the largest tile that covers the channels best, in front of those that
@@ -98,16 +106,14 @@ void add_warpgroups(std::vector<WeightGradientCandidate>& candidates, const Conv
   for (; tile_out > 0; tile_out = tile_out == 256 ? 128 : 0) {
     for (const WarpgroupTile& tile : kWarpgroupTiles) {
       if (tile.in != tile_in || tile.out != tile_out) continue;
-      WeightGradientCandidate candidate;
-      candidate.spec = WarpgroupGradientSpec{.io = forward.dtype,
-                                             .tile_in = tile.in,
-                                             .tile_out = tile.out,
-                                             .copiers = tile.copiers,
-                                             .stages = tile.stages,
-                                             .blocks = tile.blocks};
+      WeightGradientCandidate candidate = make_candidate(forward, {.io = forward.dtype,
+                                                                   .tile_in = tile.in,
+                                                                   .tile_out = tile.out,
+                                                                   .copiers = tile.copiers,
+                                                                   .stages = tile.stages,
+                                                                   .blocks = tile.blocks});
       candidate.least_pairs = tile.least_pairs;
-      set_tiles(candidate, forward, tile.in, tile.out, tile.blocks);
-      if (!candidates.empty()) candidate.wanted_parts = candidates.front().wanted_parts;
+      if (!candidates.empty()) set_parts(candidate, forward, candidates.front().wanted_parts);
       candidates.push_back(candidate);
     }
   }
@@ -125,17 +131,8 @@ WeightGradientCandidate scalar_candidate(const ConvolutionProblem& forward) {
   candidate.layout.rows = candidate.tiles_in * spec.lanes * spec.inputs;
   candidate.layout.columns = candidate.tiles_out * spec.tile_out;
   candidate.layout.elements = i64{candidate.layout.rows} * candidate.layout.columns;
-  candidate.wanted_parts = std::max(kWantedMultiprocessors * kMostResidentBlocks / candidate.tiles, 1);
+  set_parts(candidate, forward, std::max(kWantedMultiprocessors * kMostResidentBlocks / candidate.tiles, 1));
   return candidate;
-}
-
-AddPartsSpec choose_add(const WeightGradientCandidate& candidate, const ConvolutionProblem& forward) {
-  AddPartsSpec add;
-  // With many parts for each offset, one thread for each weight would take long.
-  const i64 parts_of_offset = candidate.wanted_parts / kernel_volume(forward) + 1;
-  add.split = parts_of_offset >= 12 ? 8 : parts_of_offset >= 4 ? 4 : 1;
-  add.vector = candidate.layout.outputs % 4 == 0 ? 4 : 1;
-  return add;
 }
 
 }  // namespace
@@ -166,6 +163,13 @@ const WeightGradientCandidate& ParameterGradientChoice::candidate(llvm::StringRe
   return candidates.back();
 }
 
+WeightGradientCandidate make_candidate(const ConvolutionProblem& forward, const WarpgroupGradientSpec& spec) {
+  WeightGradientCandidate candidate;
+  candidate.spec = spec;
+  set_tiles(candidate, forward, spec.tile_in, spec.tile_out, spec.blocks);
+  return candidate;
+}
+
 [[gnu::cold]] ParameterGradientChoice choose_parameter_gradient(const ParameterGradientProblem& problem) {
   const ConvolutionProblem& forward = problem.forward;
   const i32 inputs = group_inputs(forward), outputs = forward.out_channels / forward.groups;
@@ -186,7 +190,6 @@ const WeightGradientCandidate& ParameterGradientChoice::candidate(llvm::StringRe
   } else {
     choice.candidates.push_back(scalar_candidate(forward));
   }
-  for (WeightGradientCandidate& candidate : choice.candidates) candidate.add = choose_add(candidate, forward);
   choice.rows.io = storage_type(forward.dtype);
   return choice;
 }

@@ -50,6 +50,8 @@ inline constexpr i64 kMostPairs = (i64{1} << 31) - 1;
 
 llvm::Error validate(const ParameterGradientProblem& problem);
 ParameterGradientChoice choose_parameter_gradient(const ParameterGradientProblem& problem);
+/// Returns a candidate with another Spec for the same problem. Benchmarks compare Specs by it.
+WeightGradientCandidate make_candidate(const ConvolutionProblem& forward, const WarpgroupGradientSpec& spec);
 /// Adds the sources of all kernels that the choice may need on `arch`.
 void add_sources(SourceList& list, const ParameterGradientChoice& choice, llvm::StringRef arch);
 
