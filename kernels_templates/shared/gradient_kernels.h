@@ -54,11 +54,18 @@ MINUET_HD constexpr i64 parts_of(i64 steps, i64 wanted) {
 }
 /// Returns an upper bound of the steps of `pairs` pairs.
 MINUET_HD constexpr i64 most_steps(i64 pairs, i64 volume) { return pairs / kStepPairs + volume; }
+/// Returns a / b for numbers that are not negative. They are nearly always below 2^32, where a device divides
+/// several times faster.
+MINUET_HD constexpr i64 divide_steps(i64 a, i64 b) {
+  return (a | b) >> 32 == 0 ? static_cast<i64>(static_cast<u32>(a) / static_cast<u32>(b)) : a / b;
+}
 /// Returns the first step of a part. Part `parts` stands for the end.
-MINUET_HD constexpr i64 first_step_of_part(i64 part, i64 parts, i64 steps) { return part * steps / parts; }
+MINUET_HD constexpr i64 first_step_of_part(i64 part, i64 parts, i64 steps) {
+  return divide_steps(part * steps, parts);
+}
 /// Returns the part that has a step.
 MINUET_HD constexpr i64 part_of_step(i64 step, i64 parts, i64 steps) {
-  return ((step + 1) * parts - 1) / steps;
+  return divide_steps((step + 1) * parts - 1, steps);
 }
 
 struct ListStepsSpec {
