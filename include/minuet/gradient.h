@@ -16,8 +16,8 @@
  *
  * Any kernel map serves: of submanifold, strided, transposed and inverse convolutions, of given outputs and
  * of generative ones. Sums are fp32. Their order depends on the list, the options and the library's version
- * alone, so that results repeat bit by bit with any capacity: all GPUs give the same bits, and so does the
- * CPU device with any number of threads, but the CPU's bits may differ from those of GPUs.
+ * alone, so that results repeat bit by bit with any capacity: all GPUs of an architecture give the same bits,
+ * and so does the CPU device with any number of threads, but the bits of two architectures may differ.
  *
  * The road: minuet_gradient_create -> minuet_gradient_op_load on the device, once -> for each map a list of
  * its pairs, by minuet_kernel_map_list_pairs or minuet_pyramid_export_pairs -> memory of

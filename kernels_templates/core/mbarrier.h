@@ -54,6 +54,17 @@ MINUET_DEVICE void mbarrier_arrive(MBarrier* barrier) {
 #endif
 }
 
+/// Arrives at the barrier once all asynchronous copies (core/async_copy.h) that this thread has started so
+/// far have completed, and returns at once. The arrival is one of those that the barrier was initialised for.
+MINUET_DEVICE void mbarrier_arrive_behind_copies(MBarrier* barrier) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier))
+               : "memory");
+#else
+  shim::async_copy_arrive(barrier);
+#endif
+}
+
 /// Arrives at the barrier at the same shared memory address in block `rank` of the cluster. That block must
 /// wait with mbarrier_wait_cluster().
 MINUET_DEVICE void mbarrier_arrive_remote(MBarrier* barrier, u32 rank) {

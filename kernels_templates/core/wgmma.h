@@ -69,16 +69,24 @@ MINUET_DEVICE void wgmma_commit() {
 #endif
 }
 
-/// Waits for all committed products of this warpgroup.
+/// Waits for all committed products of this warpgroup, except those of the last `Groups` commits.
+template <i32 Groups = 0>
 MINUET_DEVICE void wgmma_wait() {
 #if defined(__CUDA_ARCH__)
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Groups) : "memory");
 #else
-  shim::wgmma_wait();
+  shim::wgmma_wait(Groups);
 #endif
 }
 
 #if !defined(__CUDA_ARCH__)
+/// Returns the address in host memory at which an operand begins. The operand holds only the low 18 bits of
+/// it, and the address of the block's shared memory gives the rest.
+inline u64 wgmma_host_address(u64 operand) {
+  const u64 base = reinterpret_cast<u64>(shim::dynamic_shared());
+  return base + (((operand & 0x3fff) * 16 - base) & 0x3ffff);
+}
+
 /// Computes one product for all threads of a warpgroup, on the host. `sums` and `a` have 128 entries, one per
 /// thread, and `b` is the operand from wgmma_operand().
 template <DType T, i32 Columns>
@@ -86,10 +94,7 @@ void wgmma_of_warpgroup(float* const* sums, const u32* const* a, u64 b) {
   constexpr i32 kDepth = mma_depth<T>();
   if (b >> 62 != 2 || (b >> 32 & 0x3fff) != 8 * kWgmmaPiece / 16 || (b >> 49 & 7) != 0)
     shim::fail("an operand of wgmma that is not laid out as this one is");
-  // `start` is the operand's address in host memory. The operand holds only its low 18 bits, and `base` adds
-  // the rest.
-  const u64 base = reinterpret_cast<u64>(shim::dynamic_shared());
-  const u64 start = base + (((b & 0x3fff) * 16 - base) & 0x3ffff);
+  const u64 start = wgmma_host_address(b);
   float rows[kWgmmaRows][kDepth], column[kDepth];
   u32 words[kMmaWords];
   for (i32 row = 0; row < kWgmmaRows; ++row) {

@@ -1,6 +1,7 @@
-// The kernel add_row_sums adds the sums of the pieces of each column (sum_rows.h) in ascending order, and
-// stores them as the gradient of a bias, or adds them to it. A block adds one column, of which each thread
-// adds every n-th piece, and their sums are added in order.
+// The kernel add_row_sums adds the sums of the pieces of each column (sum_rows.h), and stores them as the
+// gradient of a bias, or adds them to it. A block adds one column. With n threads, thread t adds pieces t, t
+// + n and so on in ascending order. Then, with half the remaining threads each time, thread t adds the sum of
+// thread t + half to its own.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"

@@ -1,6 +1,7 @@
 // The kernel sum_rows sets sums[piece][c] to the sum of column c over the rows of a piece
-// (shared/gradient_kernels.h), in fp32. A block sums `columns` columns of one piece at a time. Each of the
-// threads of a column adds every n-th row, and their sums are added in order.
+// (shared/gradient_kernels.h), in fp32. A block sums `columns` columns of one piece at a time. Thread s
+// of the n threads of a column adds rows s, s + n and so on of the piece in ascending order. Then the first
+// thread adds the sums of the others to its own in the order of s.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"

@@ -5,13 +5,15 @@
 // input[input row]^T * gradient[output row], where `gradient` is the gradient of the output. The pairs are
 // listed by ascending offset. A step multiplies up to kStepPairs consecutive pairs of one offset. list_steps
 // counts the steps of all offsets and divides them evenly into parts, whose number does not depend on the
-// GPU. weight_gradient, or weight_gradient_scalar without tensor cores, sums each part. If a part has steps
-// of several offsets, it has a sum of each. The sum of part p and offset k is stored in slot p + k, which no
-// other pair of part and offset has. add_parts adds the slots of an offset in ascending order. All sums have
-// a fixed order, so that results repeat bit by bit.
+// GPU. weight_gradient_warpgroups on sm_90a, weight_gradient on other GPUs, or weight_gradient_scalar without
+// tensor cores, sums each part. If a part has steps of several offsets, it has a sum of each. The sum of part
+// p and offset k is stored in slot p + k, which no other pair of part and offset has. add_parts adds the
+// slots of an offset. For a bias, sum_rows sums pieces of kRowsPerPiece rows of the output's gradient, and
+// add_row_sums adds the sums of the pieces.
 //
-// For a bias, sum_rows sums pieces of kRowsPerPiece rows of the output's gradient, and add_row_sums adds the
-// sums of the pieces in ascending order.
+// All sums have a fixed order, so that results repeat bit by bit. The order is not that of the list: several
+// threads add every n-th slot, row or piece, each in ascending order, and then their sums are added in an
+// order that the file of the kernel names.
 #pragma once
 
 #include "kernels_templates/shared/key_layout.h"
@@ -52,11 +54,18 @@ MINUET_HD constexpr i64 parts_of(i64 steps, i64 wanted) {
 }
 /// Returns an upper bound of the steps of `pairs` pairs.
 MINUET_HD constexpr i64 most_steps(i64 pairs, i64 volume) { return pairs / kStepPairs + volume; }
+/// Returns a / b for numbers that are not negative. They are nearly always below 2^32, where a device divides
+/// several times faster.
+MINUET_HD constexpr i64 divide_steps(i64 a, i64 b) {
+  return (a | b) >> 32 == 0 ? static_cast<i64>(static_cast<u32>(a) / static_cast<u32>(b)) : a / b;
+}
 /// Returns the first step of a part. Part `parts` stands for the end.
-MINUET_HD constexpr i64 first_step_of_part(i64 part, i64 parts, i64 steps) { return part * steps / parts; }
+MINUET_HD constexpr i64 first_step_of_part(i64 part, i64 parts, i64 steps) {
+  return divide_steps(part * steps, parts);
+}
 /// Returns the part that has a step.
 MINUET_HD constexpr i64 part_of_step(i64 step, i64 parts, i64 steps) {
-  return ((step + 1) * parts - 1) / steps;
+  return divide_steps((step + 1) * parts - 1, steps);
 }
 
 struct ListStepsSpec {
@@ -87,7 +96,7 @@ MINUET_HD i64 place_in_slot(const SlotLayout& layout, i32 input, i32 output) {
   return (static_cast<i64>(block) * layout.rows + input) * layout.columns + output % layout.outputs;
 }
 
-/// Describes the operands of weight_gradient and weight_gradient_scalar.
+/// Describes the operands of weight_gradient, weight_gradient_warpgroups and weight_gradient_scalar.
 struct WeightGradientParams {
   const i32* pairs;
   i32 input_column;  // Names the column of `pairs` that has the input row, 1 or 2. The other has the output
@@ -142,6 +151,40 @@ MINUET_HD constexpr i32 least_gradient_blocks(const WeightGradientSpec& spec) {
   return dtype_bytes(spec.io) == 2 && weight_gradient_threads(spec) <= 256 ? 2 : 1;
 }
 
+/// weight_gradient_warpgroups computes tiles of `tile_in` input channels and `tile_out` output channels, both
+/// multiples of 32. A warpgroup multiplies 64 input channels of the tile.
+struct WarpgroupGradientSpec {
+  DType io = DType::F16;  // Has 16 bits.
+  i32 tile_in = 64, tile_out = 64;
+  /// Counts the warpgroups that only copy rows. If there are none, the warpgroups that multiply copy them.
+  i32 copiers = 1;
+  i32 stages = 4;  // Counts the steps whose rows fit into shared memory.
+  i32 blocks = 1;  // Counts the blocks of a multiprocessor that the compiler must leave registers for.
+  bool operator==(const WarpgroupGradientSpec&) const = default;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("io", io), visitor("tile_in", tile_in), visitor("tile_out", tile_out);
+    visitor("copiers", copiers), visitor("stages", stages), visitor("blocks", blocks);
+  }
+};
+/// Returns the number of planes of 64 channels (core/wgmma_planes.h) that a step of a tile fills.
+MINUET_HD constexpr i32 gradient_planes(i32 channels) { return (channels + 63) / 64; }
+MINUET_HD constexpr i32 multiplying_threads(const WarpgroupGradientSpec& spec) {
+  return 128 * gradient_planes(spec.tile_in);
+}
+MINUET_HD constexpr i32 weight_gradient_threads(const WarpgroupGradientSpec& spec) {
+  return multiplying_threads(spec) + 128 * spec.copiers;
+}
+MINUET_HD constexpr i32 gradient_stage_bytes(const WarpgroupGradientSpec& spec) {
+  return (gradient_planes(spec.tile_in) + gradient_planes(spec.tile_out)) * kStepPairs * 128;
+}
+/// Behind the stages are two barriers for each stage, or the numbers of the rows of each stage.
+MINUET_HD constexpr i32 gradient_shared_bytes(const WarpgroupGradientSpec& spec) {
+  constexpr i32 kAlignment = 1024;
+  const i32 behind = spec.copiers > 0 ? 16 : 2 * kStepPairs * static_cast<i32>(sizeof(i32));
+  return kAlignment + spec.stages * (gradient_stage_bytes(spec) + behind);
+}
+
 /// weight_gradient_scalar computes tiles of `lanes` * `inputs` input channels of the group of each of
 /// `tile_out` output channels. A thread has `inputs` of them.
 struct WeightGradientScalarSpec {
@@ -159,14 +202,16 @@ MINUET_HD constexpr i32 weight_gradient_threads(const WeightGradientScalarSpec& 
   return spec.tile_out * spec.lanes;
 }
 
-/// `split` threads of add_parts add the slots of one weight. It divides `threads`.
+/// `split` threads of add_parts add the slots of the weights of `vector` consecutive output channels. `split`
+/// divides `threads`, and `vector`, which is 1 or 4, divides the output channels of a group.
 struct AddPartsSpec {
   i32 split = 4;
+  i32 vector = 1;
   i32 threads = 256;
   bool operator==(const AddPartsSpec&) const = default;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
-    visitor("split", split), visitor("threads", threads);
+    visitor("split", split), visitor("vector", vector), visitor("threads", threads);
   }
 };
 struct AddPartsParams {

@@ -229,8 +229,9 @@ void minuet_gradient_op_destroy(minuet_gradient_op* op) { delete op; }
 minuet_status minuet_gradient_op_load(minuet_gradient_op* op, minuet_device* device) {
   return guarded("minuet_gradient_op_load", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(op, "op"));
+    MINUET_TRY(check_pointer(device, "device"));
     SourceList kernels;
-    add_sources(kernels, op->choice);
+    add_sources(kernels, op->choice, device->open->device()->info().arch);
     return load_single_op(device, op->choice.problem.forward.ndim, kernels);
   });
 }

@@ -16,7 +16,8 @@ struct GradientPlaces {
   float *parts = nullptr, *pieces = nullptr;
   i64 bytes = 0;
 
-  GradientPlaces(const ParameterGradientChoice& choice, i64 most_pairs, i64 most_rows, char* base) {
+  GradientPlaces(const ParameterGradientChoice& choice, const WeightGradientCandidate& candidate,
+                 i64 most_pairs, i64 most_rows, char* base) {
     const ConvolutionProblem& forward = choice.problem.forward;
     // Earlier work may still use the memory, so the gaps between the parts are not poisoned.
     Placement places(base, /*idle=*/false);
@@ -24,20 +25,17 @@ struct GradientPlaces {
       const i64 volume = kernel_volume(forward);
       first_pair = places.take<i32>(volume + 1);
       first_step = places.take<i32>(volume + 2);
-      parts = places.take<float>((choice.most_parts(most_pairs) + volume) * choice.layout.elements);
+      parts =
+          places.take<float>((candidate.most_parts(most_pairs, volume) + volume) * candidate.layout.elements);
     }
     if (choice.problem.bias) pieces = places.take<float>(row_pieces(most_rows) * forward.out_channels);
     bytes = places.bytes();
   }
 };
 
-GradientPlaces places_of(const ParameterGradientRequest& request) {
-  return {*request.choice, request.list.most, request.gradient_rows, static_cast<char*>(request.workspace)};
-}
-
-WeightGradientParams params_of(const ParameterGradientRequest& request, const GradientPlaces& places) {
-  const ParameterGradientChoice& choice = *request.choice;
-  const ConvolutionProblem& forward = choice.problem.forward;
+WeightGradientParams params_of(const ParameterGradientRequest& request,
+                               const WeightGradientCandidate& candidate, const GradientPlaces& places) {
+  const ConvolutionProblem& forward = request.choice->problem.forward;
   WeightGradientParams params = {};
   params.pairs = request.list.pairs;
   params.input_column = request.is_swapped ? 2 : 1;
@@ -46,23 +44,24 @@ WeightGradientParams params_of(const ParameterGradientRequest& request, const Gr
   params.groups = forward.groups;
   params.group_inputs = group_inputs(forward);
   params.group_outputs = forward.out_channels / forward.groups;
-  params.tiles_in = choice.tiles_in, params.tiles_out = choice.tiles_out;
+  params.tiles_in = candidate.tiles_in, params.tiles_out = candidate.tiles_out;
   params.input = request.input;
   params.input_rows = request.input_rows, params.input_ld = request.input_ld;
   params.gradient = request.gradient;
   params.gradient_rows = request.gradient_rows, params.gradient_ld = request.gradient_ld;
-  params.layout = choice.layout;
+  params.layout = candidate.layout;
   params.sums = places.parts;
   return params;
 }
 
-AddPartsParams add_params_of(const ParameterGradientRequest& request, const GradientPlaces& places) {
+AddPartsParams add_params_of(const ParameterGradientRequest& request,
+                             const WeightGradientCandidate& candidate, const GradientPlaces& places) {
   const ConvolutionProblem& forward = request.choice->problem.forward;
   AddPartsParams params = {};
   params.first_step = places.first_step;
   params.volume = static_cast<i32>(kernel_volume(forward));
   params.inputs = group_inputs(forward), params.outputs = forward.out_channels;
-  params.layout = request.choice->layout;
+  params.layout = candidate.layout;
   params.sums = places.parts;
   params.weight_gradient = request.weight_gradient;
   params.ndim = forward.ndim;
@@ -74,32 +73,52 @@ AddPartsParams add_params_of(const ParameterGradientRequest& request, const Grad
   return params;
 }
 
+GradientPlaces places_of(const ParameterGradientRequest& request, const WeightGradientCandidate& candidate) {
+  return {*request.choice, candidate, request.list.most, request.gradient_rows,
+          static_cast<char*>(request.workspace)};
+}
+
 }  // namespace
 
-i64 gradient_workspace_bytes(const ParameterGradientChoice& choice, i64 most_pairs, i64 most_rows) {
-  return GradientPlaces(choice, most_pairs, most_rows, nullptr).bytes;
+i64 gradient_workspace_bytes(const ParameterGradientChoice& choice, llvm::StringRef arch, i64 most_pairs,
+                             i64 most_rows) {
+  // The size must grow with the numbers, so it suffices for the candidates of smaller numbers, too.
+  i64 bytes = 0;
+  for (const WeightGradientCandidate& candidate : choice.candidates) {
+    if (!candidate.runs_on(arch) || candidate.least_pairs > most_pairs) continue;
+    bytes = std::max(bytes, GradientPlaces(choice, candidate, most_pairs, most_rows, nullptr).bytes);
+    if (candidate.least_pairs == 0) break;
+  }
+  return bytes;
+}
+
+llvm::StringRef GradientStep::arch() const { return launcher_.device().info().arch; }
+
+llvm::Expected<Kernel<WeightGradientParams>> GradientStep::find(const WeightGradientCandidate::Spec& spec) {
+  if (const auto* const warpgroups = std::get_if<WarpgroupGradientSpec>(&spec))
+    return warpgroups_.find(launcher_, *warpgroups);
+  if (const auto* const tensor = std::get_if<WeightGradientSpec>(&spec))
+    return tensor_.find(launcher_, *tensor);
+  return scalar_.find(launcher_, std::get<WeightGradientScalarSpec>(spec));
 }
 
 llvm::Error GradientStep::compute_weight(const ParameterGradientRequest& request) {
   const ParameterGradientChoice& choice = *request.choice;
-  const GradientPlaces places = places_of(request);
+  const WeightGradientCandidate& candidate = choice.candidate(arch(), request.list.most);
+  const GradientPlaces places = places_of(request, candidate);
   MINUET_ASSIGN(const Kernel<ListStepsParams> list, list_.find(launcher_, choice.list));
-  MINUET_ASSIGN(const Kernel<AddPartsParams> add, add_.find(launcher_, choice.add));
-  const WeightGradientParams params = params_of(request, places);
-  const ListStepsParams steps{request.list, params.volume, choice.wanted_parts, places.first_pair,
+  MINUET_ASSIGN(const Kernel<AddPartsParams> add, add_.find(launcher_, candidate.add));
+  MINUET_ASSIGN(const Kernel<WeightGradientParams> kernel, find(candidate.spec));
+  const WeightGradientParams params = params_of(request, candidate, places);
+  const ListStepsParams steps{request.list, params.volume, candidate.wanted_parts, places.first_pair,
                               places.first_step};
   MINUET_TRY(launcher_.launch(list, 1, steps));
-  const i64 most = std::max<i64>(kMostGradientBlocks / choice.tiles, 1);
-  const i64 walkers = std::clamp<i64>(choice.most_parts(request.list.most), 1, most);
-  if (choice.tensor) {
-    MINUET_ASSIGN(const Kernel<WeightGradientParams> kernel, tensor_.find(launcher_, *choice.tensor));
-    MINUET_TRY(launcher_.launch(kernel, walkers * choice.tiles, params));
-  } else {
-    MINUET_ASSIGN(const Kernel<WeightGradientParams> kernel, scalar_.find(launcher_, choice.scalar));
-    MINUET_TRY(launcher_.launch(kernel, walkers * choice.tiles, params));
-  }
-  const i64 weights = weight_numbers(choice.problem.forward);
-  return launcher_.launch_stride(add, weights * choice.add.split, add_params_of(request, places));
+  const i64 most = std::max<i64>(kMostGradientBlocks / candidate.tiles, 1);
+  const i64 walkers = std::clamp<i64>(candidate.most_parts(request.list.most, params.volume), 1, most);
+  MINUET_TRY(launcher_.launch(kernel, walkers * candidate.tiles, params));
+  const i64 vectors = weight_numbers(choice.problem.forward) / candidate.add.vector;
+  return launcher_.launch_stride(add, vectors * candidate.add.split,
+                                 add_params_of(request, candidate, places));
 }
 
 llvm::Error GradientStep::compute_bias(const ParameterGradientRequest& request) {
@@ -112,7 +131,7 @@ llvm::Error GradientStep::compute_bias(const ParameterGradientRequest& request) 
   params.rows = request.gradient_rows, params.ld = request.gradient_ld;
   params.count = request.gradient_count;
   params.channels = channels;
-  params.sums = places_of(request).pieces;
+  params.sums = places_of(request, request.choice->candidate(arch(), request.list.most)).pieces;
   params.bias_gradient = request.bias_gradient;
   params.adds = request.adds ? 1 : 0;
   const i64 items = row_pieces(params.rows) * ceil_div(channels, choice.rows.columns);

@@ -8,23 +8,27 @@
 
 namespace minuet {
 
-/// Returns GradientOperations::workspace_bytes() of every GPU.
-i64 gradient_workspace_bytes(const ParameterGradientChoice& choice, i64 most_pairs, i64 most_rows);
+/// Returns GradientOperations::workspace_bytes() of GPUs of an architecture.
+i64 gradient_workspace_bytes(const ParameterGradientChoice& choice, llvm::StringRef arch, i64 most_pairs,
+                             i64 most_rows);
 
 class GradientStep final : public GradientOperations {
  public:
   explicit GradientStep(Launcher& launcher) : launcher_(launcher) {}
   i64 workspace_bytes(const ParameterGradientChoice& choice, i64 most_pairs, i64 most_rows) const override {
-    return gradient_workspace_bytes(choice, most_pairs, most_rows);
+    return gradient_workspace_bytes(choice, arch(), most_pairs, most_rows);
   }
   llvm::Error compute(const ParameterGradientRequest& request) override;
 
  private:
+  llvm::StringRef arch() const;
+  llvm::Expected<Kernel<WeightGradientParams>> find(const WeightGradientCandidate::Spec& spec);
   llvm::Error compute_weight(const ParameterGradientRequest& request);
   llvm::Error compute_bias(const ParameterGradientRequest& request);
 
   Launcher& launcher_;
   FoundKernels<ListStepsSpec> list_;
+  FoundKernels<WarpgroupGradientSpec> warpgroups_;
   FoundKernels<WeightGradientSpec> tensor_;
   FoundKernels<WeightGradientScalarSpec> scalar_;
   FoundKernels<AddPartsSpec> add_;

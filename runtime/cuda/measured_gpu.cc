@@ -90,16 +90,20 @@ class MeasuredSelections final : public SelectOperations {
 
 class MeasuredGradients final : public GradientOperations {
  public:
+  explicit MeasuredGradients(std::string arch) : arch_(std::move(arch)) {}
   i64 workspace_bytes(const ParameterGradientChoice& choice, i64 most_pairs, i64 most_rows) const override {
-    return gradient_workspace_bytes(choice, most_pairs, most_rows);
+    return gradient_workspace_bytes(choice, arch_, most_pairs, most_rows);
   }
   llvm::Error compute(const ParameterGradientRequest&) override { return not_there(); }
+
+ private:
+  const std::string arch_;
 };
 
 class MeasuredEngine final : public Engine {
  public:
-  explicit MeasuredEngine(const EngineChoice& choice)
-      : maps_(choice), points_(choice.map32), selections_(choice) {}
+  MeasuredEngine(const EngineChoice& choice, const std::string& arch)
+      : maps_(choice), points_(choice.map32), selections_(choice), gradients_(arch) {}
 
   llvm::Expected<i32> add_op(const OpChoice& choice) override;
   llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec&) override { return permutes_++; }
@@ -187,7 +191,7 @@ class MeasuredGpu final : public Device {
   DType weight_type(DType dtype) const override { return dtype; }
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                         std::shared_ptr<EngineShare>) override {
-    return std::make_unique<MeasuredEngine>(choice);
+    return std::make_unique<MeasuredEngine>(choice, info_.arch);
   }
 
   llvm::Expected<void*> allocate(i64) override { return not_there(); }

@@ -9,6 +9,7 @@
 #include "kernels_templates/gradient/sum_rows.h"
 #include "kernels_templates/gradient/weight_gradient.h"
 #include "kernels_templates/gradient/weight_gradient_scalar.h"
+#include "kernels_templates/gradient/weight_gradient_warpgroups.h"
 
 namespace minuet {
 namespace {
@@ -160,7 +161,9 @@ std::vector<float> expect_weight_gradient(const Pairs& pairs, const Sizes& sizes
   params.sums = sums.data();
   launch(params, steps.parts());
 
-  constexpr AddPartsSpec kAdd{.split = 4, .threads = 64};
+  // A thread adds four output channels, or one where they cannot be divided so.
+  constexpr AddPartsSpec kAdd{.split = 4, .vector = 4, .threads = 64};
+  constexpr AddPartsSpec kAddOne{.split = 4, .vector = 1, .threads = 64};
   AddPartsParams add = {};
   add.first_step = steps.first_step.data();
   add.volume = pairs.volume;
@@ -177,7 +180,8 @@ std::vector<float> expect_weight_gradient(const Pairs& pairs, const Sizes& sizes
   const auto count = static_cast<std::size_t>(add.output_stride * sizes.outputs());
   std::vector<float> result = adds ? std::vector<float>(count, 3.0f) : poisoned<float>(count);
   add.weight_gradient = result.data();
-  shim::launch(&add_parts<kAdd>, add, {.blocks = 3, .threads = kAdd.threads});
+  shim::launch(sizes.group_outputs % 4 == 0 ? &add_parts<kAdd> : &add_parts<kAddOne>, add,
+               {.blocks = 3, .threads = kAdd.threads});
 
   for (i32 k = 0; k < pairs.volume; ++k) {
     for (i32 i = 0; i < sizes.group_inputs; ++i) {
@@ -206,6 +210,15 @@ std::vector<float> expect_weight_gradient(const Pairs& pairs, const Sizes& sizes
 }
 
 template <WeightGradientSpec S>
+constexpr auto* kernel_of() {
+  return &weight_gradient<S>;
+}
+template <WarpgroupGradientSpec S>
+constexpr auto* kernel_of() {
+  return &weight_gradient_warpgroups<S>;
+}
+
+template <auto S>
 void expect_tensor(const Pairs& pairs, const Sizes& sizes, i32 wanted_parts, bool adds) {
   SCOPED_TRACE(testing::Message() << sizes.groups << " groups of " << sizes.group_inputs << " to "
                                   << sizes.group_outputs << ", " << pairs.count() << " pairs, "
@@ -221,10 +234,13 @@ void expect_tensor(const Pairs& pairs, const Sizes& sizes, i32 wanted_parts, boo
         pairs, sizes, wanted_parts, layout, adds, [&](WeightGradientParams params, i32) {
           params.tiles_in = tiles_in, params.tiles_out = tiles_out;
           const i32 all = sizes.groups * tiles_in * tiles_out;
-          shim::launch(&weight_gradient<S>, params,
+          // In each order of the threads, copies land at other times.
+          shim::launch(kernel_of<S>(), params,
                        {.blocks = walkers * all,
                         .threads = weight_gradient_threads(S),
-                        .shared_bytes = gradient_shared_bytes(S)});
+                        .order = static_cast<shim::Order>(walkers - 1),
+                        .shared_bytes = gradient_shared_bytes(S),
+                        .seed = static_cast<u64>(walkers) - 1});
         });
     if (first.empty()) first = got;
     ASSERT_EQ(std::memcmp(first.data(), got.data(), got.size() * sizeof(float)), 0) << "with " << walkers;
@@ -270,6 +286,28 @@ TEST(Gradient, OfWeightsByTensorCores) {
   expect_tensor<spec_of<DType::F32>(16, 32, 1, 2, 3, 8)>(pairs, {1, 10, 22}, 1, false);
 }
 
+constexpr WarpgroupGradientSpec warpgroups(DType io, i32 tile_in, i32 tile_out, i32 copiers, i32 stages) {
+  return {.io = io, .tile_in = tile_in, .tile_out = tile_out, .copiers = copiers, .stages = stages};
+}
+
+/// Channels that fill their tiles, that do not, and that several tiles have; rows that other warpgroups copy,
+/// or those that multiply.
+TEST(Gradient, OfWeightsByWarpgroups) {
+  Random random(8);
+  const Pairs pairs = random_pairs(random, kCounts, 90, 80);
+  expect_tensor<warpgroups(DType::F16, 32, 32, 1, 2)>(pairs, {1, 32, 32}, 3, false);
+  expect_tensor<warpgroups(DType::BF16, 64, 64, 1, 4)>(pairs, {1, 64, 40}, 2, true);
+  expect_tensor<warpgroups(DType::F16, 96, 96, 1, 3)>(pairs, {1, 96, 96}, 2, false);
+  expect_tensor<warpgroups(DType::F16, 32, 64, 0, 3)>(pairs, {3, 24, 72}, 2, false);
+  expect_tensor<warpgroups(DType::BF16, 96, 64, 0, 2)>(pairs, {1, 72, 64}, 4, true);
+}
+TEST(Gradient, OfWideWeightsByWarpgroups) {
+  Random random(10);
+  const Pairs pairs = random_pairs(random, {70, 0, 65}, 90, 80);
+  expect_tensor<warpgroups(DType::F16, 128, 128, 2, 3)>(pairs, {1, 128, 136}, 2, false);
+  expect_tensor<warpgroups(DType::F16, 128, 256, 0, 4)>(pairs, {1, 136, 248}, 1, false);
+}
+
 TEST(Gradient, OfWeightsOfGroupsAndNarrowChannels) {
   Random random(3);
   const Pairs pairs = random_pairs(random, {65, 3, 64}, 90, 80);
@@ -295,6 +333,8 @@ TEST(Gradient, OfNoPairsIsZero) {
   Random random(6);
   const Pairs pairs = random_pairs(random, {0, 0, 0}, 90, 80);
   expect_tensor<spec_of<DType::F16>(16, 16, 1, 1, 4, 16)>(pairs, {1, 16, 16}, 3, false);
+  expect_tensor<warpgroups(DType::F16, 32, 32, 1, 2)>(pairs, {1, 32, 32}, 3, false);
+  expect_tensor<warpgroups(DType::F16, 32, 32, 0, 2)>(pairs, {1, 32, 32}, 3, true);
   expect_scalar<WeightGradientScalarSpec{.tile_out = 32, .lanes = 1, .inputs = 2}>(pairs, {1, 2, 8}, 3, true);
 }
 

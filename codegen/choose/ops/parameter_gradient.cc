@@ -7,7 +7,6 @@
 namespace minuet {
 namespace {
 
-constexpr i32 kTiles[] = {16, 32, 64, 96, 128};
 /// Tensor cores would mostly multiply zeros if there are several groups of fewer channels.
 constexpr i32 kLeastGroupChannels = 16;
 /// The number of parts is chosen for this GPU (an H100 or H200), and is the same on all.
@@ -15,15 +14,31 @@ constexpr i32 kWantedMultiprocessors = 132, kSharedBytesOfMultiprocessor = 227 *
               kMostResidentBlocks = 8;
 /// Every GPU from sm_80 on gives a block this much shared memory.
 constexpr i32 kMostGradientBytes = 99 * 1024;
+/// Warpgroups multiply tiles of at least 32 channels, and most of such a tile would be zeros with fewer
+/// channels than these.
+constexpr i32 kLeastWarpgroupChannels = 17;
+constexpr const char* kWarpgroupArch = "sm_90a";
+
+/// Describes how a tile is computed by warpgroups, measured on an H200. A larger tile reads fewer rows again,
+/// and has fewer registers and less shared memory to hide latencies with.
+struct WarpgroupTile {
+  i32 in, out, copiers, stages, blocks;
+  i64 least_pairs = 0;
+};
+constexpr WarpgroupTile kWarpgroupTiles[] = {
+    {32, 32, 1, 4, 3},           {32, 64, 0, 3, 4},  {32, 96, 0, 3, 3},  {32, 128, 0, 3, 3},
+    {64, 32, 0, 3, 4},           {64, 64, 1, 4, 3},  {64, 96, 0, 3, 3},  {64, 128, 0, 3, 3},
+    {96, 32, 0, 4, 2},           {96, 64, 0, 4, 2},  {96, 96, 0, 3, 2},  {96, 128, 0, 3, 2},
+    {128, 32, 0, 4, 2},          {128, 64, 0, 4, 2}, {128, 96, 0, 3, 2}, {128, 128, 2, 6, 1},
+    {128, 256, 0, 4, 1, 100'000}};
 
 constexpr i32 ceil_of(i32 value, i32 step) { return (value + step - 1) / step; }
 
 /// Returns the tile that covers the channels with the fewest channels in excess. Of several, it returns the
 /// largest one, because each tile reads the rows of the other operand again.
-i32 choose_gradient_tile(i32 channels, i32 largest) {
-  i32 best = kTiles[0];
-  for (const i32 tile : kTiles) {
-    if (tile > largest) break;
+i32 choose_gradient_tile(i32 channels, std::initializer_list<i32> tiles) {
+  i32 best = *tiles.begin();
+  for (const i32 tile : tiles) {
     if (ceil_of(channels, tile) * tile <= ceil_of(channels, best) * best) best = tile;
   }
   return best;
@@ -32,9 +47,12 @@ i32 choose_gradient_tile(i32 channels, i32 largest) {
 WeightGradientSpec choose_tensor(DType dtype, i32 group_inputs, i32 group_outputs, i32 vector_bytes) {
   WeightGradientSpec spec;
   spec.io = dtype;
-  const i32 largest = dtype_bytes(dtype) == 2 ? 128 : 64;
-  spec.tile_in = choose_gradient_tile(group_inputs, largest);
-  spec.tile_out = choose_gradient_tile(group_outputs, largest);
+  const auto tile = [&](i32 channels) {
+    return dtype_bytes(dtype) == 2 ? choose_gradient_tile(channels, {16, 32, 64, 96, 128})
+                                   : choose_gradient_tile(channels, {16, 32, 64});
+  };
+  spec.tile_in = tile(group_inputs);
+  spec.tile_out = tile(group_outputs);
   spec.warps_in = spec.tile_in >= 64 ? 2 : 1;
   spec.warps_out = spec.tile_out >= 128 ? 4 : spec.tile_out >= 32 ? 2 : 1;
   spec.vector_bytes = vector_bytes;
@@ -51,6 +69,72 @@ WeightGradientScalarSpec choose_scalar(DType dtype, i32 group_inputs) {
   return spec;
 }
 
+/// Returns how often a multiprocessor runs a block at once.
+i32 resident_blocks(const WeightGradientSpec& spec) {
+  return std::clamp(kSharedBytesOfMultiprocessor / gradient_shared_bytes(spec), 1, kMostResidentBlocks);
+}
+
+void set_parts(WeightGradientCandidate& candidate, const ConvolutionProblem& forward, i32 wanted_parts) {
+  candidate.wanted_parts = wanted_parts;
+  // With many parts for each offset, one thread for each weight would take long.
+  const i64 parts_of_offset = wanted_parts / kernel_volume(forward) + 1;
+  candidate.add.split = parts_of_offset >= 12 ? 8 : parts_of_offset >= 4 ? 4 : 1;
+  candidate.add.vector = candidate.layout.outputs % 4 == 0 ? 4 : 1;
+}
+
+/// Sets what follows from the tiles of a group and from the number of resident blocks.
+void set_tiles(WeightGradientCandidate& candidate, const ConvolutionProblem& forward, i32 tile_in,
+               i32 tile_out, i32 blocks) {
+  const i32 inputs = group_inputs(forward), outputs = forward.out_channels / forward.groups;
+  candidate.tiles_in = ceil_of(inputs, tile_in);
+  candidate.tiles_out = ceil_of(outputs, tile_out);
+  candidate.tiles = forward.groups * candidate.tiles_in * candidate.tiles_out;
+  candidate.layout.outputs = outputs;
+  candidate.layout.rows = candidate.tiles_in * tile_in;
+  candidate.layout.columns = candidate.tiles_out * tile_out;
+  candidate.layout.elements = i64{forward.groups} * candidate.layout.rows * candidate.layout.columns;
+  set_parts(candidate, forward, std::max(kWantedMultiprocessors * blocks / candidate.tiles, 1));
+}
+
+/// Adds the candidates by warpgroups: the largest tile that covers the channels best, in front of those that
+/// serve shorter lists.
+void add_warpgroups(std::vector<WeightGradientCandidate>& candidates, const ConvolutionProblem& forward) {
+  const i32 inputs = group_inputs(forward), outputs = forward.out_channels / forward.groups;
+  const i32 tile_in = choose_gradient_tile(inputs, {32, 64, 96, 128});
+  i32 tile_out = choose_gradient_tile(outputs, {32, 64, 96, 128});
+  if (tile_in == 128 && tile_out == 128) tile_out = choose_gradient_tile(outputs, {128, 256});
+  for (; tile_out > 0; tile_out = tile_out == 256 ? 128 : 0) {
+    for (const WarpgroupTile& tile : kWarpgroupTiles) {
+      if (tile.in != tile_in || tile.out != tile_out) continue;
+      WeightGradientCandidate candidate = make_candidate(forward, {.io = forward.dtype,
+                                                                   .tile_in = tile.in,
+                                                                   .tile_out = tile.out,
+                                                                   .copiers = tile.copiers,
+                                                                   .stages = tile.stages,
+                                                                   .blocks = tile.blocks});
+      candidate.least_pairs = tile.least_pairs;
+      if (!candidates.empty()) set_parts(candidate, forward, candidates.front().wanted_parts);
+      candidates.push_back(candidate);
+    }
+  }
+}
+
+WeightGradientCandidate scalar_candidate(const ConvolutionProblem& forward) {
+  const i32 inputs = group_inputs(forward);
+  const WeightGradientScalarSpec spec = choose_scalar(forward.dtype, inputs);
+  WeightGradientCandidate candidate;
+  candidate.spec = spec;
+  candidate.tiles_in = ceil_of(inputs, spec.lanes * spec.inputs);
+  candidate.tiles_out = ceil_of(forward.out_channels, spec.tile_out);
+  candidate.tiles = candidate.tiles_in * candidate.tiles_out;
+  candidate.layout.outputs = forward.out_channels;
+  candidate.layout.rows = candidate.tiles_in * spec.lanes * spec.inputs;
+  candidate.layout.columns = candidate.tiles_out * spec.tile_out;
+  candidate.layout.elements = i64{candidate.layout.rows} * candidate.layout.columns;
+  set_parts(candidate, forward, std::max(kWantedMultiprocessors * kMostResidentBlocks / candidate.tiles, 1));
+  return candidate;
+}
+
 }  // namespace
 
 llvm::Error validate(const ParameterGradientProblem& problem) {
@@ -63,8 +147,27 @@ llvm::Error validate(const ParameterGradientProblem& problem) {
                     kMostGradientOffsets, volume);
 }
 
-i64 ParameterGradientChoice::most_parts(i64 pairs) const {
-  return parts_of(most_steps(pairs, kernel_volume(problem.forward)), wanted_parts);
+bool WeightGradientCandidate::runs_on(llvm::StringRef arch) const {
+  return !std::holds_alternative<WarpgroupGradientSpec>(spec) || arch == kWarpgroupArch;
+}
+
+i64 WeightGradientCandidate::most_parts(i64 pairs, i64 volume) const {
+  return parts_of(most_steps(pairs, volume), wanted_parts);
+}
+
+const WeightGradientCandidate& ParameterGradientChoice::candidate(llvm::StringRef arch,
+                                                                  i64 most_pairs) const {
+  for (const WeightGradientCandidate& candidate : candidates) {
+    if (candidate.runs_on(arch) && candidate.least_pairs <= most_pairs) return candidate;
+  }
+  return candidates.back();
+}
+
+WeightGradientCandidate make_candidate(const ConvolutionProblem& forward, const WarpgroupGradientSpec& spec) {
+  WeightGradientCandidate candidate;
+  candidate.spec = spec;
+  set_tiles(candidate, forward, spec.tile_in, spec.tile_out, spec.blocks);
+  return candidate;
 }
 
 [[gnu::cold]] ParameterGradientChoice choose_parameter_gradient(const ParameterGradientProblem& problem) {
@@ -73,48 +176,34 @@ i64 ParameterGradientChoice::most_parts(i64 pairs) const {
   const i32 bytes = dtype_bytes(forward.dtype);
   ParameterGradientChoice choice;
   choice.problem = problem;
+  choice.candidates.reserve(std::size(kWarpgroupTiles) + 1);
   const i32 vector_bytes = std::gcd(std::gcd(inputs * bytes, outputs * bytes), kWidestAccess);
   const bool is_narrow = forward.groups > 1 && std::min(inputs, outputs) < kLeastGroupChannels;
-  i32 blocks = kMostResidentBlocks;  // Counts the blocks that a multiprocessor runs at once.
   if (vector_bytes >= 4 && !is_narrow) {
+    if (bytes == 2 && vector_bytes == kWidestAccess && std::min(inputs, outputs) >= kLeastWarpgroupChannels)
+      add_warpgroups(choice.candidates, forward);
     const WeightGradientSpec spec = choose_tensor(forward.dtype, inputs, outputs, vector_bytes);
-    choice.tensor = spec;
-    choice.tiles_in = ceil_of(inputs, spec.tile_in);
-    choice.tiles_out = ceil_of(outputs, spec.tile_out);
-    choice.tiles = forward.groups * choice.tiles_in * choice.tiles_out;
-    choice.layout.outputs = outputs;
-    choice.layout.rows = choice.tiles_in * spec.tile_in;
-    choice.layout.columns = choice.tiles_out * spec.tile_out;
-    choice.layout.elements = i64{forward.groups} * choice.layout.rows * choice.layout.columns;
-    blocks = std::clamp(kSharedBytesOfMultiprocessor / gradient_shared_bytes(spec), 1, kMostResidentBlocks);
+    WeightGradientCandidate candidate;
+    candidate.spec = spec;
+    set_tiles(candidate, forward, spec.tile_in, spec.tile_out, resident_blocks(spec));
+    choice.candidates.push_back(candidate);
   } else {
-    const WeightGradientScalarSpec spec = choose_scalar(forward.dtype, inputs);
-    choice.scalar = spec;
-    choice.tiles_in = ceil_of(inputs, spec.lanes * spec.inputs);
-    choice.tiles_out = ceil_of(forward.out_channels, spec.tile_out);
-    choice.tiles = choice.tiles_in * choice.tiles_out;
-    choice.layout.outputs = forward.out_channels;
-    choice.layout.rows = choice.tiles_in * spec.lanes * spec.inputs;
-    choice.layout.columns = choice.tiles_out * spec.tile_out;
-    choice.layout.elements = i64{choice.layout.rows} * choice.layout.columns;
+    choice.candidates.push_back(scalar_candidate(forward));
   }
-  choice.wanted_parts = std::max(kWantedMultiprocessors * blocks / choice.tiles, 1);
-  // With many parts for each offset, one thread for each weight would take long.
-  const i64 parts_of_offset = choice.wanted_parts / kernel_volume(forward) + 1;
-  choice.add.split = parts_of_offset >= 12 ? 8 : parts_of_offset >= 4 ? 4 : 1;
   choice.rows.io = storage_type(forward.dtype);
   return choice;
 }
 
-[[gnu::cold]] void add_sources(SourceList& list, const ParameterGradientChoice& choice) {
+[[gnu::cold]] void add_sources(SourceList& list, const ParameterGradientChoice& choice,
+                               llvm::StringRef arch) {
   if (choice.problem.weight) {
     list.add(choice.list);
-    if (choice.tensor) {
-      list.add(*choice.tensor);
-    } else {
-      list.add(choice.scalar);
+    for (const WeightGradientCandidate& candidate : choice.candidates) {
+      if (!candidate.runs_on(arch)) continue;
+      std::visit([&](const auto& spec) { list.add(spec); }, candidate.spec);
+      list.add(candidate.add);
+      if (candidate.least_pairs == 0) break;  // No list is left for the candidates behind it.
     }
-    list.add(choice.add);
   }
   if (!choice.problem.bias) return;
   list.add(choice.rows);

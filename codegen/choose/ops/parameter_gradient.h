@@ -2,7 +2,8 @@
 // pairs of a kernel map. All functions are pure.
 #pragma once
 
-#include <optional>
+#include <variant>
+#include <vector>
 
 #include "codegen/choose/ops/convolution.h"
 #include "kernels_templates/shared/gradient_kernels.h"
@@ -14,22 +15,34 @@ struct ParameterGradientProblem {
   bool weight = false, bias = false;
 };
 
+/// Describes one way to compute the gradient of a weight, and the lists of pairs that it serves.
+struct WeightGradientCandidate {
+  using Spec = std::variant<WeightGradientScalarSpec, WeightGradientSpec, WarpgroupGradientSpec>;
+  Spec spec;
+  i64 least_pairs = 0;  // It serves lists of at least this capacity.
+  AddPartsSpec add;
+  i32 tiles_in = 1, tiles_out = 1;  // See WeightGradientParams.
+  i32 tiles = 1;                    // Counts the tiles of all groups.
+  /// Does not depend on the GPU, and is the same for all candidates of one architecture, so that results do
+  /// not depend on the GPU or on the capacity of the list.
+  i32 wanted_parts = 1;
+  SlotLayout layout = {};
+
+  bool runs_on(llvm::StringRef arch) const;
+  /// Returns an upper bound of the parts of `pairs` pairs.
+  i64 most_parts(i64 pairs, i64 volume) const;
+};
+
 struct ParameterGradientChoice {
   ParameterGradientProblem problem;
   ListStepsSpec list;
-  // One of these two computes the sums of the parts. It is `tensor` if that has a value.
-  std::optional<WeightGradientSpec> tensor;
-  WeightGradientScalarSpec scalar;
-  AddPartsSpec add;
+  /// The first candidate that runs on an architecture and serves the capacity of a list is the fastest one.
+  std::vector<WeightGradientCandidate> candidates;
   SumRowsSpec rows;
   AddRowSumsSpec row_sums;
-  i32 tiles_in = 1, tiles_out = 1;  // See WeightGradientParams.
-  i32 tiles = 1;                    // Counts the tiles of all groups.
-  i32 wanted_parts = 1;             // Does not depend on the GPU, so that results do not either.
-  SlotLayout layout = {};
 
-  /// Returns an upper bound of the parts of `pairs` pairs.
-  i64 most_parts(i64 pairs) const;
+  /// Returns the fastest candidate for lists of at most `most_pairs` pairs. There always is one.
+  const WeightGradientCandidate& candidate(llvm::StringRef arch, i64 most_pairs) const;
 };
 
 /// A list has at most this many pairs.
@@ -37,6 +50,9 @@ inline constexpr i64 kMostPairs = (i64{1} << 31) - 1;
 
 llvm::Error validate(const ParameterGradientProblem& problem);
 ParameterGradientChoice choose_parameter_gradient(const ParameterGradientProblem& problem);
-void add_sources(SourceList& list, const ParameterGradientChoice& choice);
+/// Returns a candidate with another Spec for the same problem. Benchmarks compare Specs by it.
+WeightGradientCandidate make_candidate(const ConvolutionProblem& forward, const WarpgroupGradientSpec& spec);
+/// Adds the sources of all kernels that the choice may need on `arch`.
+void add_sources(SourceList& list, const ParameterGradientChoice& choice, llvm::StringRef arch);
 
 }  // namespace minuet

@@ -6,7 +6,6 @@
 #include <array>
 #include <functional>
 
-#include "codegen/choose/ops/parameter_gradient.h"
 #include "codegen/choose/ops/pooling.h"
 #include "tests/codegen/choose/examples.h"
 
@@ -86,49 +85,6 @@ TEST(Candidates, WhatIsNotBuiltIsRefusedByItsOp) {
   grouped.groups = 5;
   refuse(grouped, StatusCode::InvalidArgument, "groups is 5");
   EXPECT_FALSE(llvm::errorToBool(validate(OpProblem(example_problem()))));
-}
-
-/// The tiles of the gradients of weights cover all channels, divide among the warps, and fit into the shared
-/// memory of every GPU; no more than the whole waves of parts are made.
-TEST(ParameterGradientChoice, TilesCoverTheChannels) {
-  for (const DType dtype : kDTypes) {
-    for (const auto& [in, out, groups] : std::vector<std::array<i32, 3>>{{1, 1, 1},
-                                                                         {3, 7, 1},
-                                                                         {4, 32, 1},
-                                                                         {64, 64, 1},
-                                                                         {96, 192, 1},
-                                                                         {256, 256, 1},
-                                                                         {130, 1000, 1},
-                                                                         {64, 64, 2},
-                                                                         {64, 64, 64},
-                                                                         {24, 48, 12}}) {
-      ParameterGradientProblem problem;
-      problem.forward = example_problem(in, out, dtype);
-      problem.forward.groups = groups;
-      problem.weight = true;
-      const ParameterGradientChoice choice = choose_parameter_gradient(problem);
-      EXPECT_GE(choice.layout.rows, in / groups);
-      EXPECT_GE(choice.layout.columns, choice.layout.outputs);
-      EXPECT_LT(choice.layout.rows, in / groups + 128);
-      EXPECT_GE(choice.layout.elements, i64{in / groups} * out);
-      EXPECT_GE(choice.wanted_parts, 1);
-      EXPECT_EQ(choice.most_parts(i64{100} << 20) % choice.wanted_parts, 0);
-      if (!choice.tensor) continue;
-      EXPECT_EQ(choice.tensor->tile_in % (16 * choice.tensor->warps_in), 0);
-      EXPECT_EQ(choice.tensor->tile_out % (16 * choice.tensor->warps_out), 0);
-      EXPECT_GE(choice.tensor->stages, 2);
-      EXPECT_LE(gradient_shared_bytes(*choice.tensor), 99 * 1024);
-      EXPECT_EQ(in / groups * dtype_bytes(dtype) % choice.tensor->vector_bytes, 0);
-    }
-  }
-  ParameterGradientProblem large;
-  large.forward = example_problem();
-  large.forward.kernel_size = {17, 17, 17, 1};
-  large.bias = true;
-  EXPECT_FALSE(llvm::errorToBool(validate(large)));
-  large.weight = true;
-  const std::string refused = llvm::toString(validate(large));
-  EXPECT_NE(refused.find("at most 4096 offsets, and the kernel has 4913"), std::string::npos) << refused;
 }
 
 /// Every Spec that is chosen meets the static_asserts of its kernel, for all small channel counts.

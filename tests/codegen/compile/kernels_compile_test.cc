@@ -134,8 +134,14 @@ std::vector<ListStepsSpec> variants(const ListStepsSpec&) { return {}; }
 std::vector<ParameterGradientChoice> gradient_choices() {
   std::vector<ParameterGradientChoice> all;
   for (const DType dtype : kDTypes) {
-    for (const auto& [in, out, groups] : std::vector<std::array<i32, 3>>{
-             {64, 64, 1}, {96, 128, 1}, {4, 32, 1}, {6, 10, 1}, {3, 5, 1}, {32, 32, 32}, {32, 64, 2}}) {
+    for (const auto& [in, out, groups] : std::vector<std::array<i32, 3>>{{64, 64, 1},
+                                                                         {96, 128, 1},
+                                                                         {256, 256, 1},
+                                                                         {4, 32, 1},
+                                                                         {6, 10, 1},
+                                                                         {3, 5, 1},
+                                                                         {32, 32, 32},
+                                                                         {32, 64, 2}}) {
       ParameterGradientProblem problem;
       problem.forward.dtype = dtype;
       problem.forward.in_channels = in, problem.forward.out_channels = out;
@@ -145,21 +151,28 @@ std::vector<ParameterGradientChoice> gradient_choices() {
   }
   return all;
 }
-std::vector<WeightGradientSpec> variants(const WeightGradientSpec&) {
-  std::vector<WeightGradientSpec> specs;
+template <class Spec>
+std::vector<Spec> gradient_specs() {
+  std::vector<Spec> specs;
   for (const ParameterGradientChoice& choice : gradient_choices()) {
-    if (choice.tensor) specs.push_back(*choice.tensor);
+    for (const WeightGradientCandidate& candidate : choice.candidates) {
+      if (const Spec* const spec = std::get_if<Spec>(&candidate.spec)) specs.push_back(*spec);
+    }
   }
   return specs;
+}
+std::vector<WeightGradientSpec> variants(const WeightGradientSpec&) {
+  return gradient_specs<WeightGradientSpec>();
+}
+std::vector<WarpgroupGradientSpec> variants(const WarpgroupGradientSpec&) {
+  return gradient_specs<WarpgroupGradientSpec>();
 }
 std::vector<WeightGradientScalarSpec> variants(const WeightGradientScalarSpec&) {
-  std::vector<WeightGradientScalarSpec> specs;
-  for (const ParameterGradientChoice& choice : gradient_choices()) {
-    if (!choice.tensor) specs.push_back(choice.scalar);
-  }
-  return specs;
+  return gradient_specs<WeightGradientScalarSpec>();
 }
-std::vector<AddPartsSpec> variants(const AddPartsSpec&) { return {{.split = 1}, {.split = 8}}; }
+std::vector<AddPartsSpec> variants(const AddPartsSpec&) {
+  return {{.split = 1}, {.split = 8}, {.split = 8, .vector = 4}};
+}
 std::vector<SumRowsSpec> variants(const SumRowsSpec&) { return {{.io = DType::F32}, {.io = DType::BF16}}; }
 std::vector<AddRowSumsSpec> variants(const AddRowSumsSpec&) { return {}; }
 std::vector<PointwiseSpec> variants(const PointwiseSpec&) {

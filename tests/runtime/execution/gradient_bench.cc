@@ -1,12 +1,16 @@
-// gradient_bench COMMIT [CLOUD...]: how long the gradients of a submanifold convolution of kernel 3^3 take on
-// the GPU, as single ops in fp16: that of the weight, that of the input, both in one graph (backward), that
-// of the bias, the list of the pairs, and the convolution itself. The clouds are those of minuet bench, by
-// default os1 and random_1e6. Prints JSON for tools/bench/results. Times are those of captured work by the
-// GPU's clock. The gradient of the weight is compared with float64 for a few weights of each offset.
+// gradient_bench COMMIT [--candidates] [CLOUD...]: how long the gradients of a submanifold convolution of
+// kernel 3^3 take on the GPU, as single ops in fp16: that of the weight, that of the input, both in one graph
+// (backward), that of the bias, the list of the pairs, and the convolution itself. The clouds are those of
+// minuet bench, by default os1 and random_1e6. Prints JSON for tools/bench/results. Times are those of
+// captured work by the GPU's clock. The gradient of the weight is compared with float64 for a few weights of
+// each offset. With --candidates it compares ways to compute the gradient of the weight, on layers of 32 to
+// 256 channels: what the library chooses, the tensor cores of warps, and warpgroups with many Specs.
+// `empty_ms` is the time of the same launches for an empty list.
 #include <cmath>
 #include <cstdio>
 
 #include "include/minuet/gradient.h"
+#include "tests/runtime/cuda/gradient_candidates.h"
 #include "tests/runtime/execution/bench_times.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/random.h"
@@ -104,6 +108,36 @@ class Layer {
                               {"has_equal_bits", weight_gradient_.read<uint32_t>() == first}};
   }
 
+  /// Times each candidate for the gradient of the weight.
+  llvm::json::Array compare(const Stream& stream) {
+    llvm::json::Array results;
+    for (const NamedCandidate& candidate : gradient_candidates(channels_)) {
+      CandidateRun run(candidate.choice);
+      CandidateLayer layer{
+          {list_.integers(), count_.integers(), pairs_}, input_.data(), gradient_.data(), rows_, channels_,
+          static_cast<float*>(weight_gradient_.data())};
+      const Buffer workspace(machine_, run.workspace_bytes(layer));
+      const auto compute = [&] { run.compute(layer, workspace.data(), stream.get()); };
+      const double weight_ms = median_of(machine_, stream, compute);
+      const double error = error_of_weight();
+      const Buffer none(machine_, std::vector<int32_t>{0});
+      layer.list.count = none.integers();
+      const double empty_ms = median_of(machine_, stream, compute);
+      std::fprintf(stderr, "%d channels, %lld pairs: %.1f us (%.1f empty), error %.1e: %s\n", channels_,
+                   static_cast<long long>(pairs_), 1000 * weight_ms, 1000 * empty_ms, error,
+                   candidate.name.c_str());
+      results.push_back(llvm::json::Object{{"candidate", candidate.name},
+                                           {"channels", channels_},
+                                           {"rows", rows_},
+                                           {"pairs", pairs_},
+                                           {"weight_ms", weight_ms},
+                                           {"empty_ms", empty_ms},
+                                           {"workspace_bytes", workspace.bytes()},
+                                           {"weight_error", error}});
+    }
+    return results;
+  }
+
  private:
   static std::vector<float> random_values(int64_t count, uint64_t seed) {
     Random random(seed);
@@ -196,7 +230,7 @@ class Layer {
   const Buffer input_, gradient_, output_, list_, count_, weight_gradient_, bias_gradient_;
 };
 
-llvm::json::Array measure(Machine& machine, const tool::BenchCloud& cloud) {
+llvm::json::Array measure(Machine& machine, const tool::BenchCloud& cloud, bool compares) {
   const Stream stream(machine);
   stream.make_current();
   const tool::Voxelizer voxelizer = llvm::cantFail(tool::make_voxelizer());
@@ -208,16 +242,21 @@ llvm::json::Array measure(Machine& machine, const tool::BenchCloud& cloud) {
   check(minuet_kernel_map_create(set.get(), set.get(), &options, nullptr, &made));
   const KernelMap map(made, {minuet_kernel_map_destroy});
   llvm::json::Array layers;
-  for (const int32_t channels : {64, 256}) {
+  for (const int32_t channels : {32, 64, 96, 128, 256}) {
+    if (!compares && channels != 64 && channels != 256) continue;
     Layer layer(machine, made, voxels.count(), pair_count(made), channels);
-    llvm::json::Object result = layer.measure(stream);
-    result["cloud"] = cloud.name;
-    layers.push_back(std::move(result));
+    llvm::json::Array results = compares ? layer.compare(stream) : llvm::json::Array{layer.measure(stream)};
+    for (llvm::json::Value& result : results) {
+      (*result.getAsObject())["cloud"] = cloud.name;
+      layers.push_back(std::move(result));
+    }
   }
   return layers;
 }
 
 int bench(const std::string& commit, std::vector<std::string> names) {
+  const bool compares = !names.empty() && names.front() == "--candidates";
+  if (compares) names.erase(names.begin());
   std::string reason;
   Machine* const machine = Machine::open("cuda:0", reason);
   if (!machine) {
@@ -229,7 +268,7 @@ int bench(const std::string& commit, std::vector<std::string> names) {
   llvm::json::Array layers;
   for (const tool::BenchCloud& cloud : llvm::cantFail(tool::open_bench_clouds(names, files))) {
     if (cloud.is_missing) continue;
-    for (llvm::json::Value& layer : measure(*machine, cloud)) layers.push_back(std::move(layer));
+    for (llvm::json::Value& layer : measure(*machine, cloud, compares)) layers.push_back(std::move(layer));
   }
   print_results(*machine, commit, llvm::json::Object{{"dtype", "fp16"}, {"layers", std::move(layers)}});
   return 0;
@@ -240,7 +279,7 @@ int bench(const std::string& commit, std::vector<std::string> names) {
 
 int main(int count, char** arguments) {
   if (count < 2) {
-    std::fprintf(stderr, "usage: gradient_bench COMMIT [CLOUD...]\n");
+    std::fprintf(stderr, "usage: gradient_bench COMMIT [--candidates] [CLOUD...]\n");
     return 2;
   }
   try {

@@ -33,7 +33,15 @@ void issue(void* shared, const void* global, unsigned bytes, bool present, void*
   // A read before the wait may see anything.
   std::memset(shared, kSharedPoison, bytes);
   const Thread& thread = launch.thread();
-  launch.copies.push_back({shared, global, bytes, present, barrier, &block, &thread, thread.copy_groups});
+  launch.copies.push_back({.shared = shared,
+                           .global = global,
+                           .bytes = bytes,
+                           .present = present,
+                           .barrier = barrier,
+                           .block = &block,
+                           .thread = &thread,
+                           .group = thread.copy_groups,
+                           .number = launch.issued++});
   launch.maybe_yield();
 }
 
@@ -52,6 +60,23 @@ void async_copy(void* shared, const void* global, unsigned bytes, bool present) 
   if (bytes != 4 && bytes != 8 && bytes != 16) fail("an asynchronous copy is of 4, 8 or 16 bytes");
   if (!aligned(shared, bytes) || !aligned(global, bytes)) fail("an asynchronous copy is aligned to its size");
   issue(shared, global, bytes, present, nullptr);
+}
+
+void async_copy_arrive(void* barrier) {
+  Launch& launch = *current;
+  launch.mbarrier(barrier);
+  const Thread& thread = launch.thread();
+  launch.copies.push_back({.shared = nullptr,
+                           .global = nullptr,
+                           .bytes = 0,
+                           .present = false,
+                           .barrier = barrier,
+                           .block = &launch.block(),
+                           .thread = &thread,
+                           .group = thread.copy_groups,
+                           .is_arrival = true,
+                           .number = launch.issued++});
+  launch.maybe_yield();
 }
 
 void async_copy_commit() { ++current->thread().copy_groups; }

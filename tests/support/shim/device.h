@@ -56,8 +56,14 @@ MINUET_SHIM_API float add_products(float sum, const float* a, const float* b, in
 using WarpgroupMultiply = void (*)(float* const* sums, const unsigned* const* a, unsigned long long b);
 MINUET_SHIM_API void wgmma_fence();
 MINUET_SHIM_API void wgmma(WarpgroupMultiply multiply, float* sums, const unsigned* a, unsigned long long b);
+/// The same, where both operands lie in shared memory. Without `adds` the sums are set to the product.
+using WarpgroupSharedMultiply = void (*)(float* const* sums, unsigned long long a, unsigned long long b,
+                                         bool adds);
+MINUET_SHIM_API void wgmma_shared(WarpgroupSharedMultiply multiply, float* sums, unsigned long long a,
+                                  unsigned long long b, bool adds);
 MINUET_SHIM_API void wgmma_commit();
-MINUET_SHIM_API void wgmma_wait();
+/// Waits for all committed products but those of the last `groups` commits.
+MINUET_SHIM_API void wgmma_wait(unsigned groups);
 
 MINUET_SHIM_API unsigned cluster_rank();
 MINUET_SHIM_API unsigned cluster_size();
@@ -86,6 +92,8 @@ MINUET_SHIM_API void async_copy(void* shared, const void* global, unsigned bytes
 MINUET_SHIM_API void async_copy_commit();
 /// Waits for all groups of this thread but the last `groups`.
 MINUET_SHIM_API void async_copy_wait(unsigned groups);
+/// Arrives at `barrier` once all earlier asynchronous copies of this thread have landed.
+MINUET_SHIM_API void async_copy_arrive(void* barrier);
 
 }  // namespace minuet::shim
 

@@ -21,10 +21,19 @@ struct Block;
 
 /// What a thread has in a product of its warpgroup.
 struct WarpgroupProduct {
-  WarpgroupMultiply multiply;
+  WarpgroupMultiply multiply;  // or null, and then
+  WarpgroupSharedMultiply multiply_shared;
   float* sums;
-  const unsigned* a;
+  const unsigned* a;            // of `multiply`
+  unsigned long long shared_a;  // of `multiply_shared`
   unsigned long long b;
+  bool adds;
+  unsigned group;
+  /// What all threads of a warpgroup must agree about.
+  bool is_same(const WarpgroupProduct& other) const {
+    return multiply == other.multiply && multiply_shared == other.multiply_shared &&
+           shared_a == other.shared_a && b == other.b && adds == other.adds && group == other.group;
+  }
 };
 
 struct Thread {
@@ -49,6 +58,7 @@ struct Thread {
   unsigned warp_arrived = 0;               // of the first lane: who of the warp is at a meeting
   std::vector<WarpgroupProduct> products;  // under way
   bool fenced = false, committed = true;   // them
+  unsigned product_groups = 0;             // committed
   unsigned warpgroup_arrived = 0;          // of the first thread: how many wait for them
 };
 
@@ -80,6 +90,9 @@ struct Copy {
   const Block* block;  // whose memory it writes
   const Thread* thread;
   unsigned group;
+  /// No copy, but an arrival at the barrier behind all copies of the thread with a lower number.
+  bool is_arrival = false;
+  unsigned long number = 0;
 };
 
 class Launch {
@@ -108,6 +121,7 @@ class Launch {
   unsigned long cluster_barriers = 0;  // passed
   std::unordered_map<const void*, MBarrier> mbarriers;
   std::vector<Copy> copies;  // in no order
+  unsigned long issued = 0;  // of them, so far
 
   /// Lands one of the copies under way.
   void land(std::size_t copy);
@@ -119,6 +133,7 @@ class Launch {
  private:
   static void fiber_main();
   void drop(std::size_t copy);
+  void arrive_behind_copies(const Copy& arrival);
   void run_cluster(unsigned first_block);
   void run(Thread& thread);
   Thread* next();

@@ -63,9 +63,27 @@ void Launch::settle(const void* barrier, MBarrier& state) {
   }
 }
 
+void Launch::arrive_behind_copies(const Copy& arrival) {
+  for (std::size_t i = copies.size(); i-- > 0;) {
+    const Copy& copy = copies[i];
+    if (copy.barrier == nullptr && copy.thread == arrival.thread && copy.number < arrival.number) land(i);
+  }
+  const auto found = mbarriers.find(arrival.barrier);
+  if (found == mbarriers.end() || !has_mark(arrival.barrier) || found->second.pending == 0) {
+    note("copies have landed, and their mbarrier is gone or awaits no arrival", arrival.thread);
+    return;
+  }
+  --found->second.pending;
+  settle(arrival.barrier, found->second);
+}
+
 void Launch::land(std::size_t index) {
   const Copy copy = copies[index];
   drop(index);
+  if (copy.is_arrival) {
+    arrive_behind_copies(copy);
+    return;
+  }
   if (copy.present) {
     std::memcpy(copy.shared, copy.global, copy.bytes);
   } else {
