@@ -91,7 +91,7 @@ MINUET_HD void add_offsets(const DepthwiseParams& p, const DepthwiseRows<S>& row
   const bool has_table = S.volume > 1 || p.rows != nullptr;
   const i32* columns[S.rows];
   MINUET_UNROLL
-  for (i32 r = 0; r < S.rows; ++r) columns[r] = p.rows + rows.columns[r];
+  for (i32 r = 0; r < S.rows; ++r) columns[r] = has_table ? p.rows + rows.columns[r] : nullptr;
   u32 masks[S.rows];
   u32 left = load_masks<S>(p, rows, count, word, masks);
   i32 next[S.rows] = {};
