@@ -168,6 +168,9 @@ std::vector<PointwiseSpec> variants(const PointwiseSpec&) {
       {Kind::Gelu, Kind::Silu, Kind::Sigmoid, Kind::Tanh, Kind::GeluTanh},
       {Kind::Affine, Kind::LeakyReLU, Kind::Add, Kind::Affine, Kind::Multiply},
       {Kind::LayerNorm, Kind::Affine, Kind::Softmax},
+      {Kind::GeluGradient, Kind::SiluGradient, Kind::SigmoidGradient, Kind::TanhGradient,
+       Kind::GeluTanhGradient, Kind::ReLUGradient, Kind::LeakyReLUGradient},
+      {Kind::LayerNormGradient, Kind::Affine, Kind::SoftmaxGradient},
       {Kind::Add, Kind::Argmax}};
   std::vector<PointwiseSpec> specs;
   for (const DType io : {DType::F32, DType::F16, DType::BF16}) {

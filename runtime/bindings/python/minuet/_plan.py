@@ -54,7 +54,7 @@ class Step:
 
     Args:
         kind: what it computes, such as "relu", "add" or PointwiseKind.AFFINE.
-        number: the slope of LEAKY_RELU, or the epsilon of LAYER_NORM.
+        number: the slope of LEAKY_RELU and its gradient, or the epsilon of LAYER_NORM and its gradient.
         scale, shift: of AFFINE, [channels] float32 on the host; None: 1 and 0.
     """
 
@@ -307,8 +307,8 @@ class Plan(Handle):
         allow_non_finite_parameters: bool = False,
     ) -> Plan:
         """Makes a plan of a chain of 1 to 8 pointwise steps, in one kernel: [rows, channels] to [rows, channels], or
-        with "argmax" last to int32 [rows, 1]. "add" and "multiply" take one more input each. Its kernel map has one
-        offset and leads from a set to itself.
+        with "argmax" last to int32 [rows, 1]. "add", "multiply" and gradients such as "gelu_gradient" take one more input
+        each. Its kernel map has one offset and leads from a set to itself.
 
         Args:
             channels: of the input, and of all steps.
