@@ -1,4 +1,5 @@
-/* Minuet: gradients of a convolution. Part of the C ABI, beside minuet.h, whose rules hold here too.
+/* Minuet: gradients of a convolution, and of the parameters of an affine step. Part of the C ABI, beside
+ * minuet.h, whose rules hold here too.
  *
  * A convolution without activation gives output[q] = sum over the pairs (k, p, q) of its kernel map of
  * input[p] * weight[k], plus the bias. From `out_gradient`, the gradient of the output:
@@ -13,6 +14,11 @@
  *   the same tensor stride. A convolution with a scale multiplies out_gradient by it first.
  *   The sets have no duplicates, whose gradients it would have to add: a set that dropped some, or a pyramid
  *   with keep_first_duplicate, is INVALID_ARGUMENT.
+ *
+ * An affine step gives output = n * scale + shift, for each row and channel: AFFINE of minuet/pointwise.h, or
+ * a batch norm whose statistics are constant. n is its input, or the layer norm of its input. The gradient of
+ * the scale is the sum over the rows of n * out_gradient, and that of the shift the sum of the rows of
+ * out_gradient. The gradient of the input is a chain of minuet/pointwise.h.
  *
  * Any kernel map serves: of submanifold, strided, transposed and inverse convolutions, of given outputs and
  * of generative ones. Sums are fp32. Their order depends on the list, the options and the library's version
@@ -45,7 +51,8 @@ extern "C" {
 MINUET_API minuet_status minuet_kernel_map_list_pairs(minuet_kernel_map* map, int32_t* pairs,
                                                       int64_t capacity, int32_t* count, void* stream);
 
-/* An op that computes gradients of parameters. It is immutable, and any thread may use it. */
+/* An op that computes gradients of the parameters of a convolution or of an affine step. It is immutable, and
+ * any thread may use it. */
 typedef struct minuet_gradient_op minuet_gradient_op;
 
 /* Makes an op that computes the gradients of a convolution that `which` names: MINUET_GRADIENT_WEIGHT,
@@ -55,6 +62,29 @@ typedef struct minuet_gradient_op minuet_gradient_op;
 MINUET_API minuet_status minuet_gradient_create(minuet_context* context,
                                                 const minuet_convolution_options* convolution,
                                                 minuet_gradient which, minuet_gradient_op** op);
+
+typedef struct minuet_affine_gradient_options {
+  size_t struct_size;
+  void* ext;
+  minuet_dtype dtype; /* of the input and of out_gradient */
+  int32_t channels;   /* required: 1 to 65536 */
+  /* 0: n is the input. Above 0: n is the layer norm of the input with this epsilon, without rounding: the
+   * input is that of the layer norm, too */
+  float epsilon;
+  int32_t reserved; /* 0 */
+} minuet_affine_gradient_options;
+#define MINUET_AFFINE_GRADIENT_OPTIONS_INIT \
+  { sizeof(minuet_affine_gradient_options), 0, 0, 0, 0, 0 }
+/* Makes an op that computes the gradients of an affine step's parameters that `which` names:
+ * MINUET_GRADIENT_WEIGHT, the scale, MINUET_GRADIENT_BIAS, the shift, or both, or-ed. Needs no device.
+ *
+ * The op is used like that of a convolution. It reads no pairs, so most_pairs, weights_order and swapped are
+ * 0. The input and out_gradient have [rows, channels] each, and row_count counts for both gradients.
+ * weight_gradient, the gradient of the scale, is a contiguous array [channels], and bias_gradient that of the
+ * shift. */
+MINUET_API minuet_status minuet_gradient_create_affine(minuet_context* context,
+                                                       const minuet_affine_gradient_options* affine,
+                                                       minuet_gradient which, minuet_gradient_op** op);
 MINUET_API void minuet_gradient_op_destroy(minuet_gradient_op* op);
 /* Compiles, if they are nowhere to be found, and loads the kernels of the op on the device. It may be slow;
  * minuet_gradient_compute needs it once for a device: FAILED_PRECONDITION. */
@@ -78,7 +108,7 @@ typedef struct minuet_gradient_arguments {
                                  all zeros */
   minuet_tensor out_gradient; /* [output rows, out_channels] of the dtype */
   const int32_t* row_count;   /* optional: int32 [1], at most the rows of out_gradient, how many of them count
-                                 for the gradient of the bias; null: all */
+                                 for the gradients of the bias, the scale and the shift; null: all */
   const minuet_array* weight_gradient; /* f32, with any strides of which no two elements share memory; null
                                           without this gradient */
   minuet_weights_order weights_order;  /* the shape and order of weight_gradient; 0: Minuet's */

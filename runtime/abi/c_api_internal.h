@@ -15,6 +15,7 @@
 #include "codegen/base/background_job.h"
 #include "codegen/base/error.h"
 #include "codegen/base/trace.h"
+#include "codegen/choose/ops/affine_gradient.h"
 #include "codegen/choose/ops/parameter_gradient.h"
 #include "codegen/choose/ops/points.h"
 #include "codegen/choose/ops/pooling.h"
@@ -89,7 +90,7 @@ struct minuet_point_op {
 };
 struct minuet_gradient_op {
   std::shared_ptr<minuet::Context> context;
-  minuet::ParameterGradientChoice choice;
+  std::variant<minuet::ParameterGradientChoice, minuet::AffineGradientChoice> choice;
 };
 
 struct minuet_select_op {
@@ -217,6 +218,7 @@ MINUET_ENDS_WITH(minuet_devoxelize_options, tensor_stride);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the word.
 MINUET_ENDS_WITH(minuet_voxelize_arguments, status);
 MINUET_ENDS_WITH(minuet_devoxelize_arguments, workspace_bytes);
+MINUET_ENDS_WITH(minuet_affine_gradient_options, reserved);
 MINUET_ENDS_WITH(minuet_gradient_arguments, workspace_bytes);
 MINUET_ENDS_WITH(minuet_select_options, reserved);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the word.

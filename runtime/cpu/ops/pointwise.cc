@@ -7,6 +7,7 @@
 #include "codegen/choose/ops/pointwise.h"
 #include "kernels_templates/shared/pointwise_functions.h"
 #include "runtime/cpu/activate_row.h"
+#include "runtime/cpu/normalize_row.h"
 #include "runtime/engine/ops/pointwise.h"
 
 namespace minuet {
@@ -14,36 +15,10 @@ namespace {
 
 constexpr i64 kPointwiseRowsPerTask = 256;
 
-/// Adds term(c) of all channels, in a fixed order. Several partial sums are faster than one, and lose fewer
-/// digits.
-template <class Term>
-float sum_of(i32 count, const Term& term) {
-  constexpr i32 kPartial = 16;
-  float partial[kPartial] = {}, sum = 0;
-  i32 c = 0;
-  for (; c + kPartial <= count; c += kPartial) {
-    for (i32 i = 0; i < kPartial; ++i) partial[i] += term(c + i);
-  }
-  for (i32 i = 0; c + i < count; ++i) partial[i] += term(c + i);
-  for (const float part : partial) sum += part;
-  return sum;
-}
-
-/// Normalizes the values and returns the factor 1 / sqrt(variance + epsilon).
-float normalize(float epsilon, float* values, i32 count) {
-  const auto channels = static_cast<float>(count);
-  const float mean = sum_of(count, [&](i32 c) { return values[c]; }) / channels;
-  for (i32 c = 0; c < count; ++c) values[c] -= mean;
-  const float variance = sum_of(count, [&](i32 c) { return values[c] * values[c]; }) / channels;
-  const float factor = 1.0f / square_root(variance + epsilon);
-  for (i32 c = 0; c < count; ++c) values[c] *= factor;
-  return factor;
-}
-
 /// Replaces the gradient of a normalized row by that of the row `input`, which is normalized on the way.
 void apply_layer_norm_gradient(float epsilon, float* input, float* values, i32 count) {
   const auto channels = static_cast<float>(count);
-  const float factor = normalize(epsilon, input, count);
+  const float factor = normalize_row(epsilon, input, count);
   const float mean = sum_of(count, [&](i32 c) { return values[c]; }) / channels;
   const float product = sum_of(count, [&](i32 c) { return values[c] * input[c]; }) / channels;
   for (i32 c = 0; c < count; ++c) values[c] = factor * (values[c] - mean - input[c] * product);
@@ -180,7 +155,7 @@ class PointwiseOp final : public CpuOp {
         for (i32 c = 0; c < channels; ++c) values[c] *= operand[c];
         return;
       case PointwiseKind::LayerNorm:
-        normalize(step.number, values, channels);
+        normalize_row(step.number, values, channels);
         return;
       case PointwiseKind::Softmax:
         return apply_softmax(values, channels);

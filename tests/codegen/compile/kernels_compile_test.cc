@@ -162,6 +162,12 @@ std::vector<WeightGradientScalarSpec> variants(const WeightGradientScalarSpec&) 
 std::vector<AddPartsSpec> variants(const AddPartsSpec&) { return {{.split = 1}, {.split = 8}}; }
 std::vector<SumRowsSpec> variants(const SumRowsSpec&) { return {{.io = DType::F32}, {.io = DType::BF16}}; }
 std::vector<AddRowSumsSpec> variants(const AddRowSumsSpec&) { return {}; }
+std::vector<MeasureRowsSpec> variants(const MeasureRowsSpec&) {
+  return {{.io = DType::F32}, {.io = DType::BF16}};
+}
+std::vector<SumProductsSpec> variants(const SumProductsSpec&) {
+  return {{.io = DType::F32, .normalizes = true}, {.io = DType::BF16}};
+}
 std::vector<PointwiseSpec> variants(const PointwiseSpec&) {
   using Kind = PointwiseKind;
   const std::vector<Kind> chains[] = {

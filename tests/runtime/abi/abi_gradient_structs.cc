@@ -32,4 +32,17 @@ void check_gradient_arguments(Machine& machine) {
   });
 }
 
+void check_affine_gradient_options(Machine& machine) {
+  minuet_affine_gradient_options given = MINUET_AFFINE_GRADIENT_OPTIONS_INIT;
+  given.dtype = MINUET_F16, given.channels = 4, given.epsilon = 0.5f;
+  check_options<minuet_affine_gradient_options>(
+      given, MINUET_AFFINE_GRADIENT_OPTIONS_INIT, [&](const auto* options) {
+        minuet_gradient_op* made = nullptr;
+        const minuet_status status =
+            minuet_gradient_create_affine(machine.context(), options, MINUET_GRADIENT_BIAS, &made);
+        minuet_gradient_op_destroy(made);
+        return status;
+      });
+}
+
 }  // namespace minuet::abi

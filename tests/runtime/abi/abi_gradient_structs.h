@@ -1,4 +1,4 @@
-// The struct of gradient.h, from callers of every age.
+// The structs of gradient.h, from callers of every age.
 #pragma once
 
 #include "tests/support/abi.h"
@@ -6,5 +6,6 @@
 namespace minuet::abi {
 
 void check_gradient_arguments(Machine& machine);
+void check_affine_gradient_options(Machine& machine);
 
 }  // namespace minuet::abi

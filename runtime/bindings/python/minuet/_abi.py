@@ -844,6 +844,23 @@ class minuet_generate_options(Structure):
     ]
 
 
+class minuet_affine_gradient_options(Structure):
+    struct_size: int
+    ext: int | None
+    dtype: int
+    channels: int
+    epsilon: float
+    reserved: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("dtype", c_int32),
+        ("channels", c_int32),
+        ("epsilon", c_float),
+        ("reserved", c_int32),
+    ]
+
+
 class minuet_gradient_arguments(Structure):
     struct_size: int
     ext: int | None
@@ -1688,6 +1705,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_coordinates_generate": (c_int, (c_void_p, POINTER(minuet_generate_options), c_void_p, c_void_p)),
     "minuet_kernel_map_list_pairs": (c_int, (c_void_p, c_void_p, c_int64, c_void_p, c_void_p)),
     "minuet_gradient_create": (c_int, (c_void_p, POINTER(minuet_convolution_options), c_int32, c_void_p)),
+    "minuet_gradient_create_affine": (c_int, (c_void_p, POINTER(minuet_affine_gradient_options), c_int32, c_void_p)),
     "minuet_gradient_op_destroy": (None, (c_void_p,)),
     "minuet_gradient_op_load": (c_int, (c_void_p, c_void_p)),
     "minuet_gradient_bytes": (c_int, (c_void_p, c_char_p, c_int64, c_int64, c_void_p)),
