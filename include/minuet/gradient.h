@@ -38,6 +38,25 @@
 extern "C" {
 #endif
 
+/* Creates a plan that computes the gradient of a pooling's input: a plan like any other, whose options are
+ * those of the pooling, with `winners` 0. Its map is minuet_kernel_map_transpose of the pooling's, for a
+ * submanifold pooling too, as for the gradient of a convolution's input; on a pyramid it is the same map,
+ * whose purposes have MINUET_PURPOSE_TRANSPOSED_POOLING, or MINUET_PURPOSE_POOLING if the pooling is
+ * transposed. The sets have no duplicates.
+ *
+ * Its input is out_gradient [output rows, channels], and its output the gradient of the input [input rows,
+ * channels]. Each row is the sum, in fp32 and in the order of the offsets, of the rows of out_gradient whose
+ * outputs read it:
+ * - of a sum as they are, which is the gradient of unpooling and of upsampling too;
+ * - of an average divided by the number of inputs of the output;
+ * - of a maximum only the elements that the row has won. The plan has a second input, the winners of the
+ *   pooling, i32 [output rows, channels], so that it runs with minuet_execution_run_arrays or
+ * minuet_plan_run. They are numbers of rows as the pooling wrote them: MINUET_SET_ORDER_OUTPUT here belongs
+ * to MINUET_SET_ORDER_INPUT there. MINUET_SET_ORDER_RESIDUAL is for the rows of the winners. */
+MINUET_API minuet_status minuet_plan_create_pooling_gradient(minuet_context* context,
+                                                             const minuet_pooling_options* options,
+                                                             minuet_plan** plan);
+
 /* Writes the pairs of a map to device memory, int32 [capacity, 3], each as (k, input row, output row), in
  * ascending order of k and always in the same order, and the number of all pairs to `count`, int32 [1]. Rows
  * are in the caller's order. If there are more than `capacity` pairs, only the first ones are written, and

@@ -40,6 +40,13 @@ class GradientOp {
   detail::Owner<minuet_gradient_op, minuet_gradient_op_destroy> owner_;
 };
 
+/// Creates a plan of the gradient of a pooling's input (minuet_plan_create_pooling_gradient).
+inline Plan pooling_gradient(const Context& context, const minuet_pooling_options& options) {
+  minuet_plan* plan = nullptr;
+  check(minuet_plan_create_pooling_gradient(context.get(), &options, &plan));
+  return Plan::take(plan);
+}
+
 /// Lists the pairs of a kernel map in device memory.
 inline void list_pairs(const KernelMap& map, std::int32_t* pairs, std::int64_t capacity, std::int32_t* count,
                        void* stream = nullptr) {

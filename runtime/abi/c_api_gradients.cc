@@ -220,6 +220,30 @@ minuet_status minuet_kernel_map_list_pairs(minuet_kernel_map* map, int32_t* pair
   });
 }
 
+minuet_status minuet_plan_create_pooling_gradient(minuet_context* context,
+                                                  const minuet_pooling_options* options, minuet_plan** plan) {
+  return guarded("minuet_plan_create_pooling_gradient", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    MINUET_TRY(check_pointer(options, "options"));
+    MINUET_TRY(check_pointer(plan, "plan"));
+    MINUET_ASSIGN(const minuet_pooling_options given,
+                  read_options(options, minuet_pooling_options(MINUET_POOLING_OPTIONS_INIT)));
+    MINUET_ASSIGN(const PoolingProblem forward, read_pooling_problem(given));
+    if (forward.winners) {
+      return make_error(StatusCode::InvalidArgument,
+                        "winners is set, but the gradient of a pooling writes none: leave it 0. The gradient "
+                        "of a maximum reads them in any case");
+    }
+    MINUET_TRY(validate(forward));
+    const PoolingGradientProblem problem = input_gradient_of(forward);
+    MINUET_TRY(validate(problem));
+    Context& own = *context->context;
+    MINUET_ASSIGN(std::shared_ptr<const Plan> made, Plan::create(problem, GivenParameters(), own.tuning()));
+    *plan = make_plan(std::move(made), own);
+    return llvm::Error::success();
+  });
+}
+
 minuet_status minuet_gradient_create(minuet_context* context, const minuet_convolution_options* convolution,
                                      minuet_gradient which, minuet_gradient_op** op) {
   return guarded("minuet_gradient_create", [&]() -> llvm::Error {

@@ -18,7 +18,7 @@
 #include "codegen/choose/ops/affine_gradient.h"
 #include "codegen/choose/ops/parameter_gradient.h"
 #include "codegen/choose/ops/points.h"
-#include "codegen/choose/ops/pooling.h"
+#include "codegen/choose/ops/pooling_gradient.h"
 #include "codegen/choose/ops/select.h"
 #include "minuet/diagnostics.h"
 #include "minuet/generate.h"
@@ -371,6 +371,7 @@ llvm::Error read_kernel(const Options& given, i32 ndim, WindowProblem& problem) 
 llvm::Expected<DType> read_dtype(minuet_dtype dtype);
 /// Reads the options of a convolution except its parameters and its dataflow.
 llvm::Expected<ConvolutionProblem> read_convolution_problem(const minuet_convolution_options& given);
+llvm::Expected<PoolingProblem> read_pooling_problem(const minuet_pooling_options& given);
 /// Returns InvalidArgument if the convolution does more than to multiply and to add a bias. The gradients of
 /// its other steps are ops of their own.
 llvm::Error check_differentiable(const ConvolutionProblem& problem);

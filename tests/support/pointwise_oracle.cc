@@ -134,8 +134,11 @@ struct Row {
     const Derivative& derivative = derivative_of(step.op);
     for (int64_t c = 0; c < channels; ++c) {
       const double x = values[c], slope = derivative.value(kept[c], step.number);
-      const bool selects = step.op == "relu_gradient" && !std::isnan(kept[c]);
-      values[c] = std::isnan(kept[c]) ? std::nan("") : selects ? (slope > 0 ? x : 0) : x * slope;
+      if (step.op == "relu_gradient" && !std::isnan(kept[c])) {
+        if (!(kept[c] > 0)) values[c] = errors[c] = 0;
+        continue;
+      }
+      values[c] = std::isnan(kept[c]) ? std::nan("") : x * slope;
       errors[c] = errors[c] * std::abs(slope) + std::abs(x) * derivative.error + kUlp * std::abs(values[c]);
     }
   }

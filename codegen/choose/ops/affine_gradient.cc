@@ -8,8 +8,8 @@ namespace minuet {
 
 [[gnu::cold]] llvm::Error validate(const AffineGradientProblem& problem) {
   if (problem.channels < 1 || problem.channels > kMostChannels) {
-    return make_error(StatusCode::InvalidArgument, "channels is {0}; it must be 1 to {1}", problem.channels,
-                      kMostChannels);
+    return make_error(StatusCode::InvalidArgument, "the affine step has {0} channels; it may have 1 to {1}",
+                      problem.channels, kMostChannels);
   }
   if (std::isfinite(problem.epsilon) && problem.epsilon >= 0) return llvm::Error::success();
   return make_error(StatusCode::InvalidArgument,

@@ -196,6 +196,15 @@ std::vector<PointwiseSpec> variants(const PointwiseSpec&) {
   }
   return specs;
 }
+std::vector<CountInputsSpec> variants(const CountInputsSpec&) { return {}; }
+std::vector<PoolGradientSpec> variants(const PoolGradientSpec&) {
+  std::vector<PoolGradientSpec> specs;
+  for (const Reduction reduction : {Reduction::Max, Reduction::Average, Reduction::Sum}) {
+    specs.push_back({.io = DType::F32, .channels = 6, .vector_bytes = 8, .reduction = reduction});
+    specs.push_back({.io = DType::BF16, .channels = 96, .vector_bytes = 16, .reduction = reduction});
+  }
+  return specs;
+}
 std::vector<PoolSpec> variants(const PoolSpec&) {
   std::vector<PoolSpec> specs;
   for (const DType io : {DType::F32, DType::F16, DType::BF16}) {

@@ -77,4 +77,14 @@ TEST(HppGradient, OfAnAffineStep) {
   EXPECT_THROW(minuet::GradientOp(context, options, MINUET_GRADIENT_WEIGHT), minuet::Exception);
 }
 
+TEST(HppGradient, OfAPooling) {
+  const minuet::Context context;
+  minuet_pooling_options options = MINUET_POOLING_OPTIONS_INIT;
+  options.channels = 2;
+  const minuet::Plan plan = minuet::pooling_gradient(context, options);
+  EXPECT_STREQ(plan.input(1).name, "winners");
+  options.winners = 1;
+  EXPECT_THROW(minuet::pooling_gradient(context, options), minuet::Exception);
+}
+
 }  // namespace

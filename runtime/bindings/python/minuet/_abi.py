@@ -1703,6 +1703,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_execution_query_layer": (c_int, (c_void_p, c_int32, POINTER(minuet_layer_info))),
     "minuet_execution_find_overflow": (c_int, (c_void_p, c_void_p, c_void_p)),
     "minuet_coordinates_generate": (c_int, (c_void_p, POINTER(minuet_generate_options), c_void_p, c_void_p)),
+    "minuet_plan_create_pooling_gradient": (c_int, (c_void_p, POINTER(minuet_pooling_options), c_void_p)),
     "minuet_kernel_map_list_pairs": (c_int, (c_void_p, c_void_p, c_int64, c_void_p, c_void_p)),
     "minuet_gradient_create": (c_int, (c_void_p, POINTER(minuet_convolution_options), c_int32, c_void_p)),
     "minuet_gradient_create_affine": (c_int, (c_void_p, POINTER(minuet_affine_gradient_options), c_int32, c_void_p)),

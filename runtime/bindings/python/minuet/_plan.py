@@ -234,6 +234,7 @@ class Plan(Handle):
         submanifold: bool = False,
         transposed: bool = False,
         winners: bool = False,
+        input_gradient: bool = False,
     ) -> Plan:
         """Makes a plan of one pooling, whose coordinate sets and kernel map are the caller's.
 
@@ -249,6 +250,8 @@ class Plan(Handle):
             reduction: "max", "average" (over the inputs that are there) or "sum".
             winners: of a max: a second output, int32 [rows, channels], has the input row that each maximum is from,
                 and -1 where an output has no input.
+            input_gradient: the plan computes the gradient of the pooling's input from that of its output, over
+                KernelMap.transpose() of its map. Of a max, its second input are the winners, int32.
         """
         options = _abi.minuet_pooling_options(struct_size=ctypes.sizeof(_abi.minuet_pooling_options))
         options.ndim, options.dtype, options.channels = ndim, dtype_of(dtype), channels
@@ -256,7 +259,8 @@ class Plan(Handle):
         options.reduction = choose(Reduction, reduction, "reduction")
         options.submanifold, options.transposed = int(submanifold), int(transposed)
         options.winners = int(winners)
-        plan = cls._make(context, "minuet_plan_create_pooling", ctypes.byref(options))
+        function = "minuet_plan_create_pooling_gradient" if input_gradient else "minuet_plan_create_pooling"
+        plan = cls._make(context, function, ctypes.byref(options))
         del kept
         return plan
 

@@ -75,7 +75,7 @@ static void call_affine(const world* world, const gradient_ops* ops) {
   REFUSED_WITH(INVALID_ARGUMENT, "struct_size is 8", struct_size = 8);
   REFUSED_WITH(INVALID_ARGUMENT, "ext", ext = &given);
   REFUSED_WITH(INVALID_ARGUMENT, "dtype is 9", dtype = 9);
-  REFUSED_WITH(INVALID_ARGUMENT, "channels is 0", channels = 0);
+  REFUSED_WITH(INVALID_ARGUMENT, "has 0 channels", channels = 0);
   REFUSED_WITH(INVALID_ARGUMENT, "epsilon is -1", epsilon = -1);
   REFUSED_WITH(INVALID_ARGUMENT, "reserved is 1", reserved = 1);
 #undef REFUSED_WITH
@@ -195,6 +195,24 @@ static void compute(const world* world, const gradient_ops* ops) {
   ACCEPTED(minuet_gradient_compute(ops->both, device, WITH(accumulate = 1), NULL));
 }
 
+static void create_pooling_gradient(const world* world) {
+  minuet_context* const own = world->context;
+  minuet_pooling_options given, base = MINUET_POOLING_OPTIONS_INIT;
+  base.channels = OUT;
+#define REFUSED_WITH(wanted, words, change) \
+  REFUSED(wanted, words, minuet_plan_create_pooling_gradient(own, WITH(change), &out.plan))
+  REFUSED(INVALID_ARGUMENT, "context is null", minuet_plan_create_pooling_gradient(NULL, &base, &out.plan));
+  REFUSED(INVALID_ARGUMENT, "options is null", minuet_plan_create_pooling_gradient(own, NULL, &out.plan));
+  REFUSED(INVALID_ARGUMENT, "plan is null", minuet_plan_create_pooling_gradient(own, &base, NULL));
+  REFUSED_WITH(INVALID_ARGUMENT, "struct_size is 8", struct_size = 8);
+  REFUSED_WITH(INVALID_ARGUMENT, "ext", ext = &given);
+  REFUSED_WITH(INVALID_ARGUMENT, "winners is set", winners = 1);
+  REFUSED_WITH(INVALID_ARGUMENT, "reduction is 3", reduction = 3);
+#undef REFUSED_WITH
+  ACCEPTED(minuet_plan_create_pooling_gradient(own, &base, &out.plan));
+  DONE(minuet_plan_destroy(out.plan));
+}
+
 void call_gradients(world* world) {
   gradient_ops ops = {0};
   ops.pairs = device_memory(world, NULL, 12 * PAIRS + 16);
@@ -209,6 +227,7 @@ void call_gradients(world* world) {
   ask_for_bytes(world, &ops);
   compute(world, &ops);
   call_affine(world, &ops);
+  create_pooling_gradient(world);
   MUST(minuet_device_synchronize(world->device, NULL));
   minuet_gradient_op_destroy(ops.both);
   minuet_gradient_op_destroy(ops.bias);
