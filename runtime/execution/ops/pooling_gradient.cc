@@ -15,11 +15,12 @@ class PoolingGradientWork final : public OpWork {
 
   void begin(i64) override { most_rows_ = 0; }
   llvm::Error add(const OpUse& use) override {
-    most_rows_ = std::max(most_rows_, use.input_rows);
+    bound(use.layer, use.input_rows, 0);
     return llvm::Error::success();
   }
-  void bound(i32 /*layer*/, i64 rows, double /*neighbours*/) override {
-    most_rows_ = std::max(most_rows_, rows);
+  void bound(i32 layer, i64 rows, double /*neighbours*/) override {
+    const auto& problem = program_.layers[layer].problem.get<PoolingGradientProblem>();
+    if (choose_pooling_gradient(problem).counts()) most_rows_ = std::max(most_rows_, rows);
   }
   void place_buffers(Placement& parts) override { counts_ = parts.take<u32>(most_rows_); }
 
@@ -34,7 +35,7 @@ class PoolingGradientWork final : public OpWork {
  private:
   const Program& program_;
   const MapViews& views_;
-  i64 most_rows_ = 0;      // Is the largest number of rows that an op reads.
+  i64 most_rows_ = 0;      // Is the largest number of rows that an op counts.
   u32* counts_ = nullptr;  // Has most_rows_ words. The ops run one after the other, so they share them.
 };
 
