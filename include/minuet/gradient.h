@@ -49,10 +49,12 @@ extern "C" {
  * outputs read it:
  * - of a sum as they are, which is the gradient of unpooling and of upsampling too;
  * - of an average divided by the number of inputs of the output;
- * - of a maximum only the elements that the row has won. The plan has a second input, the winners of the
- *   pooling, i32 [output rows, channels], so that it runs with minuet_execution_run_arrays or
- * minuet_plan_run. They are numbers of rows as the pooling wrote them: MINUET_SET_ORDER_OUTPUT here belongs
- * to MINUET_SET_ORDER_INPUT there. MINUET_SET_ORDER_RESIDUAL is for the rows of the winners. */
+ * - of a maximum only the elements that the row has won.
+ *
+ * The plan of a maximum has a second input, the winners of the pooling, i32 [output rows, channels], so that
+ * it runs with minuet_execution_run_arrays or minuet_plan_run. They are numbers of rows as the pooling wrote
+ * them: MINUET_SET_ORDER_OUTPUT here belongs to MINUET_SET_ORDER_INPUT there. MINUET_SET_ORDER_RESIDUAL is
+ * for the rows of the winners. */
 MINUET_API minuet_status minuet_plan_create_pooling_gradient(minuet_context* context,
                                                              const minuet_pooling_options* options,
                                                              minuet_plan** plan);

@@ -44,17 +44,17 @@ enum {
   MINUET_POINTWISE_ARGMAX = 13,
 
   /* Gradients. A chain that starts from the gradient of a chain's output, and has the gradients of its steps
-   * from the last one to the first, gives the gradient of its input. ADD passes the gradient to both operands,
-   * so it has no step. MULTIPLY needs a MULTIPLY by the other operand, and AFFINE an AFFINE with the same
-   * scale and a null shift. The other steps need one of those below. With x, the gradient of the result of a
-   * forward step, they compute that of the forward step's input. They read a row of the next input, `kept`,
-   * which is the input of the forward step, or its result where that is said. A kept NaN gives NaN.
-   * minuet/gradient.h has the gradients of scale and shift. */
+   * from the last one to the first, gives the gradient of its input. ADD passes the gradient to both
+   * operands, so it has no step. MULTIPLY needs a MULTIPLY by the other operand, and AFFINE an AFFINE with
+   * the same scale and a null shift. The other steps need one of those below. With x, the gradient of the
+   * result of a forward step, they compute that of the forward step's input. They read a row of the next
+   * input, `kept`, which is the input of the forward step, or its result where that is said. A kept NaN gives
+   * NaN. minuet/gradient.h has the gradients of scale and shift. */
   /* x, or 0 where kept, the input or the result, is not positive, even if x is NaN */
   MINUET_POINTWISE_RELU_GRADIENT = 14,
   MINUET_POINTWISE_LEAKY_RELU_GRADIENT = 15, /* x, or x * number where kept is not positive */
-  /* x times the derivative of GELU, GELU_TANH or SILU, which is off by at most 1e-6. It is 0 at -infinity, and
-   * 1 at infinity */
+  /* x times the derivative of GELU, GELU_TANH or SILU, which is off by at most 1e-6. It is 1 at infinity,
+   * and within 1e-32 of 0 at -infinity */
   MINUET_POINTWISE_GELU_GRADIENT = 16,
   MINUET_POINTWISE_GELU_TANH_GRADIENT = 17,
   MINUET_POINTWISE_SILU_GRADIENT = 18,

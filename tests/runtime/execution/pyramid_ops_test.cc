@@ -294,6 +294,9 @@ TEST_P(PyramidOpsTest, PoolingGradients) {
       for (const uint32_t order : {0u, kAll}) expect_gradient_of_winners(pyramid, map, transposed, order);
     }
   }
+  coordinates_.clear();
+  expect_same_gradient(pyramid, kDown, false, MINUET_REDUCE_AVERAGE);
+  expect_gradient_of_winners(pyramid, kDown, false, 0);
 }
 
 /// The first of duplicates counts, and all of them get its output.

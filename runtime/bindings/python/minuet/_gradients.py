@@ -70,8 +70,9 @@ class ParameterGradients(Handle):
         scale: bool = True,
         shift: bool = True,
     ) -> ParameterGradients:
-        """Makes an op for the gradients of the scale and the shift of an "affine" step (Plan.pointwise). compute() writes
-        that of the scale, [channels], to `weight_gradient`, and that of the shift to `bias_gradient`, and reads no pairs.
+        """Makes an op for the gradients of the scale and the shift of an "affine" step (Plan.pointwise). compute()
+        writes that of the scale, [channels], to `weight_gradient`, and that of the shift to `bias_gradient`, and reads
+        no pairs.
 
         Args:
             channels: of the input and of the output.

@@ -311,8 +311,8 @@ class Plan(Handle):
         allow_non_finite_parameters: bool = False,
     ) -> Plan:
         """Makes a plan of a chain of 1 to 8 pointwise steps, in one kernel: [rows, channels] to [rows, channels], or
-        with "argmax" last to int32 [rows, 1]. "add", "multiply" and gradients such as "gelu_gradient" take one more input
-        each. Its kernel map has one offset and leads from a set to itself.
+        with "argmax" last to int32 [rows, 1]. "add", "multiply" and gradients such as "gelu_gradient" take one more
+        input each. Its kernel map has one offset and leads from a set to itself.
 
         Args:
             channels: of the input, and of all steps.
