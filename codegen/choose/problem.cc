@@ -37,6 +37,12 @@ llvm::Error check_list(const WindowProblem& problem) {
 
 }  // namespace
 
+ConvolutionKind swapped_kind(const WindowProblem& forward) {
+  if (!forward.is_transposed()) return ConvolutionKind::Transposed;
+  const bool strided = forward.stride != AxisArray{1, 1, 1, 1} || forward.padding;
+  return strided ? ConvolutionKind::Strided : ConvolutionKind::GivenOutputs;
+}
+
 llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_channels) {
   const i32 ndim = problem.ndim;
   if (ndim < 1 || ndim > kMaxDim) {

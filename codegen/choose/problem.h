@@ -79,6 +79,10 @@ void begin_at_zero(Window& window) {
   }
 }
 
+/// Returns the kind of an op that reads the map of `forward` with input and output swapped, as the gradient
+/// of the input does.
+ConvolutionKind swapped_kind(const WindowProblem& forward);
+
 /// Returns InvalidArgument for sizes that no op over a kernel map can have.
 llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_channels);
 
@@ -114,6 +118,10 @@ struct OperandShape {
   bool has_residual = false;  // The residual has out_channels columns.
   bool has_weight = false;
   bool has_winners = false;  // The op's second output has out_channels columns of row numbers (i32).
+  // The op's second input has the rows of the first one, and out_channels columns of row numbers (i32).
+  bool reads_winners = false;
+  // The op computes a gradient, which would have to add those of duplicates that a set of its map dropped.
+  bool refuses_duplicates = false;
   // The flag is true if the output holds i32 numbers (StorageSpec::holds_integers).
   bool gives_integers = false;
   // Lists the numbers of the steps of a chain that have a scale and a shift.

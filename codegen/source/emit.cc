@@ -69,9 +69,29 @@ const char* name_at(const char* const (&names)[N], std::size_t value) {
 }
 
 // Names the enumerators of PointwiseKind. Those of Activation come first.
-constexpr const char* kStepNames[] = {"None",   "ReLU",      "LeakyReLU", "Gelu",  "GeluTanh",
-                                      "Silu",   "Sigmoid",   "Tanh",      "Add",   "Multiply",
-                                      "Affine", "LayerNorm", "Softmax",   "Argmax"};
+constexpr const char* kStepNames[] = {"None",
+                                      "ReLU",
+                                      "LeakyReLU",
+                                      "Gelu",
+                                      "GeluTanh",
+                                      "Silu",
+                                      "Sigmoid",
+                                      "Tanh",
+                                      "Add",
+                                      "Multiply",
+                                      "Affine",
+                                      "LayerNorm",
+                                      "Softmax",
+                                      "Argmax",
+                                      "ReLUGradient",
+                                      "LeakyReLUGradient",
+                                      "GeluGradient",
+                                      "GeluTanhGradient",
+                                      "SiluGradient",
+                                      "SigmoidGradient",
+                                      "TanhGradient",
+                                      "LayerNormGradient",
+                                      "SoftmaxGradient"};
 static_assert(std::size(kStepNames) == kPointwiseKinds);
 
 SpecField enumerator(const char* name, const char* type, llvm::StringRef value) {

@@ -1,4 +1,5 @@
-/* Minuet: gradients of a convolution. Part of the C ABI, beside minuet.h, whose rules hold here too.
+/* Minuet: gradients of a convolution, and of the parameters of an affine step. Part of the C ABI, beside
+ * minuet.h, whose rules hold here too.
  *
  * A convolution without activation gives output[q] = sum over the pairs (k, p, q) of its kernel map of
  * input[p] * weight[k], plus the bias. From `out_gradient`, the gradient of the output:
@@ -13,6 +14,11 @@
  *   the same tensor stride. A convolution with a scale multiplies out_gradient by it first.
  *   The sets have no duplicates, whose gradients it would have to add: a set that dropped some, or a pyramid
  *   with keep_first_duplicate, is INVALID_ARGUMENT.
+ *
+ * An affine step gives output = n * scale + shift, for each row and channel: AFFINE of minuet/pointwise.h, or
+ * a batch norm whose statistics are constant. n is its input, or the layer norm of its input. The gradient of
+ * the scale is the sum over the rows of n * out_gradient, and that of the shift the sum of the rows of
+ * out_gradient. The gradient of the input is a chain of minuet/pointwise.h.
  *
  * Any kernel map serves: of submanifold, strided, transposed and inverse convolutions, of given outputs and
  * of generative ones. Sums are fp32. Their order depends on the list, the options and the library's version
@@ -32,6 +38,27 @@
 extern "C" {
 #endif
 
+/* Creates a plan that computes the gradient of a pooling's input: a plan like any other, whose options are
+ * those of the pooling, with `winners` 0. Its map is minuet_kernel_map_transpose of the pooling's, for a
+ * submanifold pooling too, as for the gradient of a convolution's input; on a pyramid it is the same map,
+ * whose purposes have MINUET_PURPOSE_TRANSPOSED_POOLING, or MINUET_PURPOSE_POOLING if the pooling is
+ * transposed. The sets have no duplicates.
+ *
+ * Its input is out_gradient [output rows, channels], and its output the gradient of the input [input rows,
+ * channels]. Each row is the sum, in fp32 and in the order of the offsets, of the rows of out_gradient whose
+ * outputs read it:
+ * - of a sum as they are, which is the gradient of unpooling and of upsampling too;
+ * - of an average divided by the number of inputs of the output;
+ * - of a maximum only the elements that the row has won.
+ *
+ * The plan of a maximum has a second input, the winners of the pooling, i32 [output rows, channels], so that
+ * it runs with minuet_execution_run_arrays or minuet_plan_run. They are numbers of rows as the pooling wrote
+ * them: MINUET_SET_ORDER_OUTPUT here belongs to MINUET_SET_ORDER_INPUT there. MINUET_SET_ORDER_RESIDUAL is
+ * for the rows of the winners. */
+MINUET_API minuet_status minuet_plan_create_pooling_gradient(minuet_context* context,
+                                                             const minuet_pooling_options* options,
+                                                             minuet_plan** plan);
+
 /* Writes the pairs of a map to device memory, int32 [capacity, 3], each as (k, input row, output row), in
  * ascending order of k and always in the same order, and the number of all pairs to `count`, int32 [1]. Rows
  * are in the caller's order. If there are more than `capacity` pairs, only the first ones are written, and
@@ -45,7 +72,8 @@ extern "C" {
 MINUET_API minuet_status minuet_kernel_map_list_pairs(minuet_kernel_map* map, int32_t* pairs,
                                                       int64_t capacity, int32_t* count, void* stream);
 
-/* An op that computes gradients of parameters. It is immutable, and any thread may use it. */
+/* An op that computes gradients of the parameters of a convolution or of an affine step. It is immutable, and
+ * any thread may use it. */
 typedef struct minuet_gradient_op minuet_gradient_op;
 
 /* Makes an op that computes the gradients of a convolution that `which` names: MINUET_GRADIENT_WEIGHT,
@@ -55,6 +83,29 @@ typedef struct minuet_gradient_op minuet_gradient_op;
 MINUET_API minuet_status minuet_gradient_create(minuet_context* context,
                                                 const minuet_convolution_options* convolution,
                                                 minuet_gradient which, minuet_gradient_op** op);
+
+typedef struct minuet_affine_gradient_options {
+  size_t struct_size;
+  void* ext;
+  minuet_dtype dtype; /* of the input and of out_gradient */
+  int32_t channels;   /* required: 1 to 65536 */
+  /* 0: n is the input. Above 0: n is the layer norm of the input with this epsilon, without rounding: the
+   * input is that of the layer norm, too */
+  float epsilon;
+  int32_t reserved; /* 0 */
+} minuet_affine_gradient_options;
+#define MINUET_AFFINE_GRADIENT_OPTIONS_INIT \
+  { sizeof(minuet_affine_gradient_options), 0, 0, 0, 0, 0 }
+/* Makes an op that computes the gradients of an affine step's parameters that `which` names:
+ * MINUET_GRADIENT_WEIGHT, the scale, MINUET_GRADIENT_BIAS, the shift, or both, or-ed. Needs no device.
+ *
+ * The op is used like that of a convolution. It reads no pairs, so most_pairs, weights_order and swapped are
+ * 0. The input and out_gradient have [rows, channels] each, and row_count counts for both gradients.
+ * weight_gradient, the gradient of the scale, is a contiguous array [channels], and bias_gradient that of the
+ * shift. */
+MINUET_API minuet_status minuet_gradient_create_affine(minuet_context* context,
+                                                       const minuet_affine_gradient_options* affine,
+                                                       minuet_gradient which, minuet_gradient_op** op);
 MINUET_API void minuet_gradient_op_destroy(minuet_gradient_op* op);
 /* Compiles, if they are nowhere to be found, and loads the kernels of the op on the device. It may be slow;
  * minuet_gradient_compute needs it once for a device: FAILED_PRECONDITION. */
@@ -78,7 +129,7 @@ typedef struct minuet_gradient_arguments {
                                  all zeros */
   minuet_tensor out_gradient; /* [output rows, out_channels] of the dtype */
   const int32_t* row_count;   /* optional: int32 [1], at most the rows of out_gradient, how many of them count
-                                 for the gradient of the bias; null: all */
+                                 for the gradients of the bias, the scale and the shift; null: all */
   const minuet_array* weight_gradient; /* f32, with any strides of which no two elements share memory; null
                                           without this gradient */
   minuet_weights_order weights_order;  /* the shape and order of weight_gradient; 0: Minuet's */

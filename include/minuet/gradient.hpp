@@ -7,12 +7,18 @@
 
 namespace minuet {
 
-/// Computes the gradients of a convolution's weight and bias. It may be used from many threads at once.
+/// Computes the gradients of a convolution's weight and bias, or of an affine step's scale and shift. It may
+/// be used from many threads at once.
 class GradientOp {
  public:
   GradientOp(const Context& context, const minuet_convolution_options& convolution, minuet_gradient which) {
     minuet_gradient_op* op = nullptr;
     check(minuet_gradient_create(context.get(), &convolution, which, &op));
+    owner_.reset(op);
+  }
+  GradientOp(const Context& context, const minuet_affine_gradient_options& affine, minuet_gradient which) {
+    minuet_gradient_op* op = nullptr;
+    check(minuet_gradient_create_affine(context.get(), &affine, which, &op));
     owner_.reset(op);
   }
   minuet_gradient_op* get() const noexcept { return owner_.get(); }
@@ -33,6 +39,13 @@ class GradientOp {
  private:
   detail::Owner<minuet_gradient_op, minuet_gradient_op_destroy> owner_;
 };
+
+/// Creates a plan of the gradient of a pooling's input (minuet_plan_create_pooling_gradient).
+inline Plan pooling_gradient(const Context& context, const minuet_pooling_options& options) {
+  minuet_plan* plan = nullptr;
+  check(minuet_plan_create_pooling_gradient(context.get(), &options, &plan));
+  return Plan::take(plan);
+}
 
 /// Lists the pairs of a kernel map in device memory.
 inline void list_pairs(const KernelMap& map, std::int32_t* pairs, std::int64_t capacity, std::int32_t* count,

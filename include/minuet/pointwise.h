@@ -18,7 +18,8 @@ extern "C" {
 #endif
 
 /* The kind of a step, which tells its result for x. x is the result of the step before it, or the first input
- * for the first step. C is the number of channels of a row. NaN stays NaN, except in ARGMAX. */
+ * for the first step. C is the number of channels of a row. NaN stays NaN, except in ARGMAX and
+ * RELU_GRADIENT. */
 typedef int32_t minuet_pointwise_kind;
 enum {
   MINUET_POINTWISE_RELU = 1,       /* x, or 0 if x is negative */
@@ -40,14 +41,37 @@ enum {
   MINUET_POINTWISE_SOFTMAX = 12,
   /* The channel of the row's maximum; only as the last step. The lowest of equal channels wins, and NaN
    * counts as the largest number. */
-  MINUET_POINTWISE_ARGMAX = 13
+  MINUET_POINTWISE_ARGMAX = 13,
+
+  /* Gradients. A chain that starts from the gradient of a chain's output, and has the gradients of its steps
+   * from the last one to the first, gives the gradient of its input. ADD passes the gradient to both
+   * operands, so it has no step. MULTIPLY needs a MULTIPLY by the other operand, and AFFINE an AFFINE with
+   * the same scale and a null shift. The other steps need one of those below. With x, the gradient of the
+   * result of a forward step, they compute that of the forward step's input. They read a row of the next
+   * input, `kept`, which is the input of the forward step, or its result where that is said. A kept NaN gives
+   * NaN. minuet/gradient.h has the gradients of scale and shift. */
+  /* x, or 0 where kept, the input or the result, is not positive, even if x is NaN */
+  MINUET_POINTWISE_RELU_GRADIENT = 14,
+  MINUET_POINTWISE_LEAKY_RELU_GRADIENT = 15, /* x, or x * number where kept is not positive */
+  /* x times the derivative of GELU, GELU_TANH or SILU, which is off by at most 1e-6. It is 1 at infinity,
+   * and within 1e-32 of 0 at -infinity */
+  MINUET_POINTWISE_GELU_GRADIENT = 16,
+  MINUET_POINTWISE_GELU_TANH_GRADIENT = 17,
+  MINUET_POINTWISE_SILU_GRADIENT = 18,
+  MINUET_POINTWISE_SIGMOID_GRADIENT = 19, /* x * y * (1 - y); kept is the result y */
+  MINUET_POINTWISE_TANH_GRADIENT = 20,    /* x * (1 - y^2); kept is the result y */
+  /* (x - mean(x) - n * mean(x * n)) / sqrt(variance + number), with the variance of the row of kept, the
+   * input, and the row n that LAYER_NORM makes of it */
+  MINUET_POINTWISE_LAYER_NORM_GRADIENT = 21,
+  MINUET_POINTWISE_SOFTMAX_GRADIENT = 22 /* y * (x - sum of x * y over the row); kept is the result y */
 };
 
 /* One step of a chain. Later versions may append fields (step_bytes of minuet_pointwise_options); zero the
  * struct first, as `= {0}` does, so that they have their defaults. */
 typedef struct minuet_pointwise_step {
   minuet_pointwise_kind kind; /* required */
-  float number; /* LEAKY_RELU: the slope, finite. LAYER_NORM: the epsilon, finite and above 0. Else 0 */
+  float number; /* LEAKY_RELU and its gradient: the slope, finite. LAYER_NORM and its gradient: the epsilon,
+                   finite and above 0. Else 0 */
   /* AFFINE: [channels] numbers each, in host memory; null: a scale of 1, a shift of 0. Else null. The library
    * copies them. */
   const float* scale;
@@ -60,7 +84,7 @@ typedef struct minuet_pointwise_options {
   int32_t ndim; /* 1 to 4; 0: 3 */
   minuet_dtype dtype;
   int32_t channels;   /* required: 1 to 65536; at most 16384 with a step that combines the channels of a row
-                         (LAYER_NORM, SOFTMAX, ARGMAX) */
+                         (LAYER_NORM, SOFTMAX, their gradients, ARGMAX) */
   int32_t step_count; /* required: 1 to 8 */
   const minuet_pointwise_step* steps;
   /* 1: the plan has no values, and scale and shift of all AFFINE steps are null. Executions get the values
@@ -80,10 +104,10 @@ typedef struct minuet_pointwise_options {
  * searches nothing, or a map of one offset within one level of a pyramid.
  *
  * Inputs are matrices [rows, channels] of the dtype: first the one with which the chain starts, then one for
- * each ADD and MULTIPLY, in the order of the steps. On a pyramid, MINUET_SET_ORDER_RESIDUAL is for all inputs
- * after the first. The output is a matrix [rows, channels] of the dtype. With ARGMAX it is [rows, 1] of i32,
- * for minuet_execution_run_arrays and minuet_plan_run; minuet_execution_run is then FAILED_PRECONDITION. In
- * capacity mode, rows past the count are 0, or -1 with ARGMAX.
+ * each ADD, MULTIPLY and gradient, in the order of the steps. On a pyramid, MINUET_SET_ORDER_RESIDUAL is for
+ * all inputs after the first. The output is a matrix [rows, channels] of the dtype. With ARGMAX it is [rows,
+ * 1] of i32, for minuet_execution_run_arrays and minuet_plan_run; minuet_execution_run is then
+ * FAILED_PRECONDITION. In capacity mode, rows past the count are 0, or -1 with ARGMAX.
  *
  * INVALID_ARGUMENT: the message names the step and the field; also for a scale or shift that is infinite or
  * NaN, unless allow_non_finite_parameters is 1. UNIMPLEMENTED: there are more than 16384 channels, and a step

@@ -46,8 +46,10 @@ typedef struct minuet_pyramid minuet_pyramid;
 enum {
   MINUET_PURPOSE_CONVOLUTION = 1,            /* from the finer set to the coarser one, or within one set */
   MINUET_PURPOSE_TRANSPOSED_CONVOLUTION = 2, /* from the coarser set to the finer one */
-  MINUET_PURPOSE_POOLING = 4,                /* a pooling or a space to channel */
-  MINUET_PURPOSE_TRANSPOSED_POOLING = 8,     /* a transposed pooling or a channel to space */
+  /* a pooling or a space to channel, or the gradient of a transposed pooling */
+  MINUET_PURPOSE_POOLING = 4,
+  /* a transposed pooling or a channel to space, or the gradient of a pooling */
+  MINUET_PURPOSE_TRANSPOSED_POOLING = 8,
   MINUET_PURPOSE_EXPORT = 16 /* minuet_pyramid_export_pairs; not for a map of one offset within one set */
 };
 

@@ -107,15 +107,30 @@ MINUET_HD void apply_affine(const float* scale, const float* shift, RowPart<S>& 
   }
 }
 
-/// Computes the mean before the variance, because the difference of two sums of squares would lose digits.
+/// Normalizes the row and returns 1 / sqrt(variance + epsilon). Computes the mean before the variance,
+/// because the difference of two sums of squares would lose digits.
 template <PointwiseSpec S>
-MINUET_DEVICE void apply_layer_norm(float epsilon, RowPart<S>& part) {
+MINUET_DEVICE float apply_layer_norm(float epsilon, RowPart<S>& part) {
   constexpr float kChannels = static_cast<float>(S.channels);
   const float mean = combine_row<SumOf>(part, [](float x, i32, i32) { return x; }) / kChannels;
   for_each_value(part, [&](float x, i32, i32) { return x - mean; });
   const float variance = combine_row<SumOf>(part, [](float x, i32, i32) { return x * x; }) / kChannels;
   const float factor = 1.0f / square_root(variance + epsilon);
   for_each_value(part, [&](float x, i32, i32) { return x * factor; });
+  return factor;
+}
+
+/// Computes factor * (g - mean(g) - n * mean(g * n)), where n is the normalized row and g the gradient.
+/// `input` is the row before it is normalized, and holds n afterwards.
+template <PointwiseSpec S>
+MINUET_DEVICE void apply_layer_norm_gradient(float epsilon, RowPart<S>& input, RowPart<S>& part) {
+  constexpr float kChannels = static_cast<float>(S.channels);
+  const float factor = apply_layer_norm(epsilon, input);
+  const float mean = combine_row<SumOf>(part, [](float x, i32, i32) { return x; }) / kChannels;
+  const float product =
+      combine_row<SumOf>(part, [&](float x, i32 i, i32 e) { return x * input.values[i][e]; }) / kChannels;
+  for_each_value(part,
+                 [&](float x, i32 i, i32 e) { return factor * (x - mean - input.values[i][e] * product); });
 }
 
 template <PointwiseSpec S>
@@ -124,6 +139,31 @@ MINUET_DEVICE void apply_softmax(RowPart<S>& part) {
   for_each_value(part, [&](float x, i32, i32) { return exponential(x - largest); });
   const float factor = 1.0f / combine_row<SumOf>(part, [](float x, i32, i32) { return x; });
   for_each_value(part, [&](float x, i32, i32) { return x * factor; });
+}
+
+template <PointwiseSpec S>
+MINUET_DEVICE void apply_softmax_gradient(const RowPart<S>& result, RowPart<S>& part) {
+  const float sum = combine_row<SumOf>(part, [&](float x, i32 i, i32 e) { return x * result.values[i][e]; });
+  for_each_value(part, [&](float x, i32 i, i32 e) { return result.values[i][e] * (x - sum); });
+}
+
+/// Applies a step that reads an operand.
+template <PointwiseSpec S, PointwiseKind K>
+MINUET_DEVICE void apply_with_operand(float number, RowPart<S>& operand, RowPart<S>& part) {
+  if constexpr (K == PointwiseKind::LayerNormGradient) {
+    apply_layer_norm_gradient(number, operand, part);
+  } else if constexpr (K == PointwiseKind::SoftmaxGradient) {
+    apply_softmax_gradient(operand, part);
+  } else {
+    for_each_value(part, [&](float x, i32 i, i32 e) {
+      const float other = operand.values[i][e];
+      if constexpr (is_activation_gradient(K)) {
+        return activation_gradient<differentiated_by(K)>(x, other, number);
+      } else {
+        return K == PointwiseKind::Add ? x + other : x * other;
+      }
+    });
+  }
 }
 
 /// Applies step I and all steps behind it, except an argmax.
@@ -135,9 +175,7 @@ MINUET_DEVICE void apply_steps(const PointwiseParams& p, RowPart<S>& part) {
     if constexpr (reads_operand(kKind)) {
       RowPart<S> operand = part;
       load_part(p.operands[I], p.operand_lds[I], operand);
-      for_each_value(part, [&](float x, i32 i, i32 e) {
-        return kKind == PointwiseKind::Add ? x + operand.values[i][e] : x * operand.values[i][e];
-      });
+      apply_with_operand<S, kKind>(p.numbers[I], operand, part);
     } else if constexpr (kKind == PointwiseKind::Affine) {
       constexpr i32 kFirst = count_steps(S.steps, PointwiseKind::Affine, I) * S.channels;
       apply_affine(p.scale + kFirst, p.shift + kFirst, part);

@@ -11,6 +11,10 @@
 // slots of an offset. For a bias, sum_rows sums pieces of kRowsPerPiece rows of the output's gradient, and
 // add_row_sums adds the sums of the pieces.
 //
+// For the scale and the shift of an affine step, sum_products sums the same pieces, of the gradient and of
+// its product with the input. If the step reads the result of a layer norm, measure_rows finds its means and
+// variances first. add_row_sums adds the sums of the pieces.
+//
 // All sums have a fixed order, so that results repeat bit by bit. The order is not that of the list: several
 // threads add every n-th slot, row or piece, each in ascending order, and then their sums are added in an
 // order that the file of the kernel names.
@@ -260,11 +264,49 @@ struct SumRowsParams {
   i32 adds;  // 1: the sums are added to what is there.
 };
 /// Returns the number of rows that there are. A number that is negative or above the capacity counts as 0.
-MINUET_HD i64 rows_in(const SumRowsParams& params) {
-  if (params.count == nullptr) return params.rows;
-  const i32 count = *params.count;
-  return count < 0 || count > params.rows ? 0 : count;
+MINUET_HD i64 counted_rows(const i32* pointer, i64 rows) {
+  if (pointer == nullptr) return rows;
+  const i32 count = *pointer;
+  return count < 0 || count > rows ? 0 : count;
 }
+MINUET_HD i64 rows_in(const SumRowsParams& params) { return counted_rows(params.count, params.rows); }
 MINUET_HD constexpr i64 row_pieces(i64 rows) { return (rows + kRowsPerPiece - 1) / kRowsPerPiece; }
+
+/// A warp of measure_rows measures one row at a time.
+struct MeasureRowsSpec {
+  DType io = DType::F16;
+  i32 threads = 256;
+  bool operator==(const MeasureRowsSpec&) const = default;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("io", io), visitor("threads", threads);
+  }
+};
+/// A block of sum_products sums one piece of `columns` channels, with `threads` / `columns` threads each.
+struct SumProductsSpec {
+  DType io = DType::F16;
+  bool normalizes = false;  // Says whether the input's rows are normalized.
+  i32 columns = 32;
+  i32 threads = 256;
+  bool operator==(const SumProductsSpec&) const = default;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("io", io), visitor("normalizes", normalizes), visitor("columns", columns);
+    visitor("threads", threads);
+  }
+};
+/// Describes the operands of measure_rows and sum_products.
+struct SumProductsParams {
+  const void* input;
+  i64 input_ld;
+  const void* gradient;
+  i64 gradient_ld;
+  i64 rows;
+  const i32* count;  // Points to the number of rows. If the pointer is null, there are `rows`.
+  i32 channels;
+  float epsilon;
+  float* measures;         // Holds the mean and 1 / sqrt(variance + epsilon) of each row.
+  float *products, *sums;  // Have the shape [pieces, channels].
+};
 
 }  // namespace minuet

@@ -1,8 +1,8 @@
 // This file has functions of pointwise chains that the kernel and the CPU device share. Those that map one
-// number to one number are in activation_functions.h.
+// number to one number are in activation_functions.h, and their gradients in activation_gradients.h.
 #pragma once
 
-#include "kernels_templates/shared/activation_functions.h"
+#include "kernels_templates/shared/activation_gradients.h"
 #include "kernels_templates/shared/pointwise_kernels.h"
 
 namespace minuet {

@@ -7,7 +7,8 @@
 namespace minuet {
 
 /// Selects what one step of a chain computes from the value x of the step before. The first step reads the
-/// op's input.
+/// op's input. Steps whose names end with Gradient compute the gradient of the input of a step from x, the
+/// gradient of its result, and from an operand, which holds what that step read or computed.
 enum class PointwiseKind : i32 {
   None,       // The chain has ended.
   ReLU,       // Computes x, or 0 if x is negative.
@@ -25,10 +26,23 @@ enum class PointwiseKind : i32 {
   /// Computes the channel of the row's maximum as an i32. It ends the chain. Of equal channels, the lowest
   /// wins. NaN counts as the largest number.
   Argmax,
+  ReLUGradient,       // Computes x, or 0 where the operand, the step's input or its result, is not positive.
+  LeakyReLUGradient,  // Computes x, or x * number where the operand, the step's input, is not positive.
+  GeluGradient,       // The operand of this step and of the next two is the step's input.
+  GeluTanhGradient,
+  SiluGradient,
+  SigmoidGradient,    // Computes x * y * (1 - y), where the operand y is the step's result.
+  TanhGradient,       // Computes x * (1 - y^2), where the operand y is the step's result.
+  LayerNormGradient,  // The operand is the step's input, and `number` its epsilon.
+  SoftmaxGradient,    // Computes y * (x - sum of x * y over the row), where the operand y is the result.
 };
 static_assert(static_cast<i32>(PointwiseKind::Tanh) == static_cast<i32>(Activation::Tanh),
               "the activations come first, in the order of Activation");
-constexpr i32 kPointwiseKinds = static_cast<i32>(PointwiseKind::Argmax) + 1;
+constexpr i32 kFirstGradientStep = static_cast<i32>(PointwiseKind::ReLUGradient);
+static_assert(static_cast<i32>(PointwiseKind::TanhGradient) - kFirstGradientStep ==
+                  static_cast<i32>(Activation::Tanh) - static_cast<i32>(Activation::ReLU),
+              "the gradients of activations are in the order of Activation");
+constexpr i32 kPointwiseKinds = static_cast<i32>(PointwiseKind::SoftmaxGradient) + 1;
 constexpr i32 kMostPointwiseSteps = 8;
 
 /// Lists the steps of a chain, which end before the first None.
@@ -45,11 +59,24 @@ MINUET_HD constexpr bool is_activation(PointwiseKind kind) {
 MINUET_HD constexpr Activation activation_of(PointwiseKind kind) { return static_cast<Activation>(kind); }
 
 /// Returns true if the step combines all channels of a row.
-MINUET_HD constexpr bool is_row_wise(PointwiseKind kind) { return kind >= PointwiseKind::LayerNorm; }
+MINUET_HD constexpr bool is_row_wise(PointwiseKind kind) {
+  return (kind >= PointwiseKind::LayerNorm && kind <= PointwiseKind::Argmax) ||
+         kind >= PointwiseKind::LayerNormGradient;
+}
+
+/// Returns true if the step computes the gradient of an activation.
+MINUET_HD constexpr bool is_activation_gradient(PointwiseKind kind) {
+  return kind >= PointwiseKind::ReLUGradient && kind <= PointwiseKind::TanhGradient;
+}
+/// Returns the activation whose gradient a step computes for which is_activation_gradient() is true.
+MINUET_HD constexpr Activation differentiated_by(PointwiseKind kind) {
+  return static_cast<Activation>(static_cast<i32>(kind) - kFirstGradientStep +
+                                 static_cast<i32>(Activation::ReLU));
+}
 
 /// Returns true if the step reads an operand, which is a further input of the op.
 MINUET_HD constexpr bool reads_operand(PointwiseKind kind) {
-  return kind == PointwiseKind::Add || kind == PointwiseKind::Multiply;
+  return kind == PointwiseKind::Add || kind == PointwiseKind::Multiply || kind >= PointwiseKind::ReLUGradient;
 }
 
 MINUET_HD constexpr bool is_row_wise(const PointwiseSteps& steps) {
@@ -100,7 +127,7 @@ struct PointwiseParams {
   /// 16 bytes.
   const float *scale, *shift;
   // The following members have an element for each step.
-  float numbers[kMostPointwiseSteps];  // Holds the slope of a LeakyReLU and the epsilon of a LayerNorm.
+  float numbers[kMostPointwiseSteps];  // Holds the slope of a LeakyReLU or the epsilon of a LayerNorm.
   const void* operands[kMostPointwiseSteps];
   i64 operand_lds[kMostPointwiseSteps];
 };

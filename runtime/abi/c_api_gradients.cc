@@ -1,4 +1,6 @@
-// Implements gradient.h: lists of pairs, and the gradients of a convolution's weight and bias.
+// Implements gradient.h: lists of pairs, and the gradients of parameters. Those of an affine step are in
+// affine_gradients.cc.
+#include "runtime/abi/affine_gradients.h"
 #include "runtime/abi/single_op.h"
 #include "runtime/engine/arena.h"
 #include "runtime/weights/given_weight.h"
@@ -18,41 +20,12 @@ llvm::Error check_differentiable(const ConvolutionProblem& problem) {
                     "that of the output");
 }
 
-namespace {
-
-llvm::Expected<ParameterGradientProblem> read_problem(const minuet_convolution_options& given,
-                                                      minuet_gradient which) {
-  ParameterGradientProblem problem;
-  MINUET_ASSIGN(problem.forward, read_convolution_problem(given));
-  MINUET_TRY(check_differentiable(problem.forward));
-  if (which < 1 || (which & ~(MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS)) != 0) {
-    return make_error(StatusCode::InvalidArgument,
-                      "the gradients are {0}; they must be 2 (of the weight), 4 (of the bias), or 6 (both). "
-                      "For 1, the gradient of the input, use minuet_plan_create_convolution_gradient",
-                      which);
-  }
-  problem.weight = (which & MINUET_GRADIENT_WEIGHT) != 0;
-  problem.bias = (which & MINUET_GRADIENT_BIAS) != 0;
-  MINUET_TRY(validate(problem));
-  return problem;
-}
-
 llvm::Error check_amount(i64 amount, const char* name) {
   if (amount >= 0 && amount <= kMostPairs) return llvm::Error::success();
   return make_error(StatusCode::OutOfRange, "{0} is {1}; it must not be negative, and at most {2}", name,
                     amount, kMostPairs);
 }
 
-/// Returns InvalidArgument if an argument is given although the op does not compute the gradient for which
-/// it would be needed.
-llvm::Error refuse_unused(bool is_given, const char* name, const char* gradient) {
-  if (!is_given) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument,
-                    "{0} is given, but the op does not compute the gradient of the {1}: leave it null and 0",
-                    name, gradient);
-}
-
-/// Reads a tensor of the call, which may have any number of rows.
 llvm::Expected<Tensor> read_rows(const minuet_tensor& given, const char* name, i32 channels, DType dtype) {
   Tensor tensor{given.data, given.rows, given.row_stride == 0 ? given.channels : given.row_stride,
                 given.channels, DType::F32};
@@ -67,6 +40,37 @@ llvm::Expected<Tensor> read_rows(const minuet_tensor& given, const char* name, i
   MINUET_TRY(check_amount(given.rows, (std::string(name) + ".rows").c_str()));
   MINUET_TRY(check_tensor(name, tensor, tensor));
   return tensor;
+}
+
+llvm::Error check_gradients(minuet_gradient which, const char* weight, const char* bias, const char* input) {
+  if (which >= 1 && (which & ~(MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS)) == 0) {
+    return llvm::Error::success();
+  }
+  return make_error(StatusCode::InvalidArgument,
+                    "the gradients are {0}; they must be 2 (of the {1}), 4 (of the {2}), or 6 (both). For 1, "
+                    "the gradient of the input, use {3}",
+                    which, weight, bias, input);
+}
+
+llvm::Error refuse_unused(bool is_given, const char* name, const char* gradient) {
+  if (!is_given) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument,
+                    "{0} is given, but the op does not compute the gradient of the {1}: leave it null and 0",
+                    name, gradient);
+}
+
+namespace {
+
+llvm::Expected<ParameterGradientProblem> read_problem(const minuet_convolution_options& given,
+                                                      minuet_gradient which) {
+  ParameterGradientProblem problem;
+  MINUET_ASSIGN(problem.forward, read_convolution_problem(given));
+  MINUET_TRY(check_differentiable(problem.forward));
+  MINUET_TRY(check_gradients(which, "weight", "bias", "minuet_plan_create_convolution_gradient"));
+  problem.weight = (which & MINUET_GRADIENT_WEIGHT) != 0;
+  problem.bias = (which & MINUET_GRADIENT_BIAS) != 0;
+  MINUET_TRY(validate(problem));
+  return problem;
 }
 
 /// Returns InvalidArgument if two elements of the array may share memory.
@@ -136,6 +140,12 @@ llvm::Error read_weight_arguments(const ConvolutionProblem& forward, const minue
   return llvm::Error::success();
 }
 
+/// Returns the number of axes of the engine that runs the op. Affine steps have none, so any engine serves.
+i32 ndim_of(const minuet_gradient_op& op) {
+  const auto* const choice = std::get_if<ParameterGradientChoice>(&op.choice);
+  return choice ? choice->problem.forward.ndim : kAffineGradientNdim;
+}
+
 llvm::Error refuse_weight_arguments(const minuet_gradient_arguments& given) {
   MINUET_TRY(refuse_unused(given.pairs || given.most_pairs != 0 || given.pair_count,
                            "pairs, most_pairs or pair_count", "weight"));
@@ -145,12 +155,12 @@ llvm::Error refuse_weight_arguments(const minuet_gradient_arguments& given) {
                        "weight");
 }
 
-llvm::Error compute(const minuet_gradient_op& op, const minuet_device& device,
+llvm::Error compute(const ParameterGradientChoice& choice, const minuet_device& device,
                     const minuet_gradient_arguments& given, void* stream) {
-  const ParameterGradientProblem& problem = op.choice.problem;
+  const ParameterGradientProblem& problem = choice.problem;
   const ConvolutionProblem& forward = problem.forward;
   ParameterGradientRequest request;
-  request.choice = &op.choice;
+  request.choice = &choice;
   std::vector<NamedMemory> written, read;
   const bool on_gpu = !device.open->device()->info().arch.empty();
   MINUET_TRY(check_flags({{given.accumulate, "accumulate"}, {given.swapped, "swapped"}}));
@@ -179,7 +189,7 @@ llvm::Error compute(const minuet_gradient_op& op, const minuet_device& device,
   read.push_back({"out_gradient", memory_of(gradient)});
   return with_loaded_engine(
       device, forward.ndim, "minuet_gradient_op_load", stream, [&](Engine& engine) -> llvm::Error {
-        const i64 bytes = engine.gradients().workspace_bytes(op.choice, given.most_pairs, gradient.rows);
+        const i64 bytes = engine.gradients().workspace_bytes(choice, given.most_pairs, gradient.rows);
         MINUET_TRY(check_block("workspace", given.workspace, given.workspace_bytes, bytes));
         written.push_back({"workspace", memory_of(given.workspace, bytes)});
         MINUET_TRY(check_apart(written, read));
@@ -210,6 +220,30 @@ minuet_status minuet_kernel_map_list_pairs(minuet_kernel_map* map, int32_t* pair
   });
 }
 
+minuet_status minuet_plan_create_pooling_gradient(minuet_context* context,
+                                                  const minuet_pooling_options* options, minuet_plan** plan) {
+  return guarded("minuet_plan_create_pooling_gradient", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    MINUET_TRY(check_pointer(options, "options"));
+    MINUET_TRY(check_pointer(plan, "plan"));
+    MINUET_ASSIGN(const minuet_pooling_options given,
+                  read_options(options, minuet_pooling_options(MINUET_POOLING_OPTIONS_INIT)));
+    MINUET_ASSIGN(const PoolingProblem forward, read_pooling_problem(given));
+    if (forward.winners) {
+      return make_error(StatusCode::InvalidArgument,
+                        "winners is set, but the gradient of a pooling writes none: leave it 0. The gradient "
+                        "of a maximum reads them in any case");
+    }
+    MINUET_TRY(validate(forward));
+    const PoolingGradientProblem problem = input_gradient_of(forward);
+    MINUET_TRY(validate(problem));
+    Context& own = *context->context;
+    MINUET_ASSIGN(std::shared_ptr<const Plan> made, Plan::create(problem, GivenParameters(), own.tuning()));
+    *plan = make_plan(std::move(made), own);
+    return llvm::Error::success();
+  });
+}
+
 minuet_status minuet_gradient_create(minuet_context* context, const minuet_convolution_options* convolution,
                                      minuet_gradient which, minuet_gradient_op** op) {
   return guarded("minuet_gradient_create", [&]() -> llvm::Error {
@@ -224,6 +258,18 @@ minuet_status minuet_gradient_create(minuet_context* context, const minuet_convo
   });
 }
 
+minuet_status minuet_gradient_create_affine(minuet_context* context,
+                                            const minuet_affine_gradient_options* affine,
+                                            minuet_gradient which, minuet_gradient_op** op) {
+  return guarded("minuet_gradient_create_affine", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(affine, "affine"));
+    return create_single_op(
+        context, affine, minuet_affine_gradient_options(MINUET_AFFINE_GRADIENT_OPTIONS_INIT),
+        [which](const minuet_affine_gradient_options& given) { return read_affine_gradient(given, which); },
+        op);
+  });
+}
+
 void minuet_gradient_op_destroy(minuet_gradient_op* op) { delete op; }
 
 minuet_status minuet_gradient_op_load(minuet_gradient_op* op, minuet_device* device) {
@@ -231,8 +277,17 @@ minuet_status minuet_gradient_op_load(minuet_gradient_op* op, minuet_device* dev
     MINUET_TRY(check_pointer(op, "op"));
     MINUET_TRY(check_pointer(device, "device"));
     SourceList kernels;
-    add_sources(kernels, op->choice, device->open->device()->info().arch);
-    return load_single_op(device, op->choice.problem.forward.ndim, kernels);
+    const std::string& arch = device->open->device()->info().arch;
+    std::visit(
+        [&](const auto& choice) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(choice)>, ParameterGradientChoice>) {
+            add_sources(kernels, choice, arch);
+          } else {
+            add_sources(kernels, choice);
+          }
+        },
+        op->choice);
+    return load_single_op(device, ndim_of(*op), kernels);
   });
 }
 
@@ -243,8 +298,12 @@ minuet_status minuet_gradient_bytes(minuet_gradient_op* op, const char* arch, in
     MINUET_TRY(check_pointer(workspace_bytes, "workspace_bytes"));
     MINUET_TRY(check_amount(most_pairs, "most_pairs"));
     MINUET_TRY(check_amount(most_rows, "most_rows"));
-    return with_measured_engine(*op->context, op->choice.problem.forward.ndim, arch, [&](Engine& engine) {
-      *workspace_bytes = engine.gradients().workspace_bytes(op->choice, most_pairs, most_rows);
+    return with_measured_engine(*op->context, ndim_of(*op), arch, [&](Engine& engine) {
+      const GradientOperations& gradients = engine.gradients();
+      const auto* const affine = std::get_if<AffineGradientChoice>(&op->choice);
+      *workspace_bytes = affine ? gradients.workspace_bytes(*affine, most_rows)
+                                : gradients.workspace_bytes(std::get<ParameterGradientChoice>(op->choice),
+                                                            most_pairs, most_rows);
     });
   });
 }
@@ -258,7 +317,10 @@ minuet_status minuet_gradient_compute(minuet_gradient_op* op, minuet_device* dev
     MINUET_ASSIGN(const minuet_gradient_arguments given,
                   read_options(arguments, minuet_gradient_arguments(MINUET_GRADIENT_ARGUMENTS_INIT)));
     const Trace::Span span(device->open->trace(), "run", "gradient");
-    return compute(*op, *device, given, stream);
+    if (const auto* const affine = std::get_if<AffineGradientChoice>(&op->choice)) {
+      return compute_affine_gradient(*affine, *device, given, stream);
+    }
+    return compute(std::get<ParameterGradientChoice>(op->choice), *device, given, stream);
   });
 }
 

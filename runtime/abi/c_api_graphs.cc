@@ -33,7 +33,7 @@ minuet_tensor_info tensor_info(const Program& program, const std::string& name, 
     info.rank = static_cast<int32_t>(1 + tensor.dims.size());
     std::copy(tensor.dims.begin(), tensor.dims.end(), info.shape + 1);
   }
-  if (storage.holds_integers && llvm::is_contained(program.inputs, number)) {
+  if (storage.holds_integers && program.takes_points() && llvm::is_contained(program.inputs, number)) {
     // These are `batch`, with a number for each point, and `count`, with one number.
     info.rank = 1;
     if (number == program.inputs.back()) info.shape[0] = 1;

@@ -15,9 +15,10 @@
 #include "codegen/base/background_job.h"
 #include "codegen/base/error.h"
 #include "codegen/base/trace.h"
+#include "codegen/choose/ops/affine_gradient.h"
 #include "codegen/choose/ops/parameter_gradient.h"
 #include "codegen/choose/ops/points.h"
-#include "codegen/choose/ops/pooling.h"
+#include "codegen/choose/ops/pooling_gradient.h"
 #include "codegen/choose/ops/select.h"
 #include "minuet/diagnostics.h"
 #include "minuet/generate.h"
@@ -89,7 +90,7 @@ struct minuet_point_op {
 };
 struct minuet_gradient_op {
   std::shared_ptr<minuet::Context> context;
-  minuet::ParameterGradientChoice choice;
+  std::variant<minuet::ParameterGradientChoice, minuet::AffineGradientChoice> choice;
 };
 
 struct minuet_select_op {
@@ -219,6 +220,7 @@ MINUET_ENDS_WITH(minuet_devoxelize_options, tensor_stride);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the word.
 MINUET_ENDS_WITH(minuet_voxelize_arguments, status);
 MINUET_ENDS_WITH(minuet_devoxelize_arguments, workspace_bytes);
+MINUET_ENDS_WITH(minuet_affine_gradient_options, reserved);
 MINUET_ENDS_WITH(minuet_gradient_arguments, workspace_bytes);
 MINUET_ENDS_WITH(minuet_select_options, reserved);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the word.
@@ -371,6 +373,7 @@ llvm::Error read_kernel(const Options& given, i32 ndim, WindowProblem& problem) 
 llvm::Expected<DType> read_dtype(minuet_dtype dtype);
 /// Reads the options of a convolution except its parameters and its dataflow.
 llvm::Expected<ConvolutionProblem> read_convolution_problem(const minuet_convolution_options& given);
+llvm::Expected<PoolingProblem> read_pooling_problem(const minuet_pooling_options& given);
 /// Returns InvalidArgument if the convolution does more than to multiply and to add a bias. The gradients of
 /// its other steps are ops of their own.
 llvm::Error check_differentiable(const ConvolutionProblem& problem);

@@ -164,21 +164,6 @@ llvm::Error read_activation(const minuet_convolution_options& given, Convolution
   return llvm::Error::success();
 }
 
-llvm::Expected<PoolingProblem> read_problem(const minuet_pooling_options& given) {
-  PoolingProblem problem;
-  MINUET_TRY(read_window(problem, given));
-  problem.channels = given.channels;
-  if (given.reduction < MINUET_REDUCE_MAX || given.reduction > MINUET_REDUCE_SUM) {
-    return make_error(StatusCode::InvalidArgument, "reduction is {0}; it must be 0 to {1}", given.reduction,
-                      static_cast<int>(MINUET_REDUCE_SUM));
-  }
-  problem.reduction = static_cast<Reduction>(given.reduction);
-  MINUET_TRY(check_flags({{given.winners, "winners"}}));
-  problem.winners = given.winners != 0;
-  MINUET_ASSIGN(problem.kind, read_kind(given.submanifold, given.transposed, problem));
-  return problem;
-}
-
 /// Returns InvalidArgument unless `count` is `wanted`, or 0 if `values` is null. `of_what` tells in the
 /// message why `wanted` values are required.
 llvm::Error check_floats(const float* values, const char* name, int64_t count, i64 wanted,
@@ -254,6 +239,21 @@ llvm::Expected<ConvolutionProblem> read_convolution_problem(const minuet_convolu
   problem.residual = given.residual != 0;
   problem.scale_shift = given.scale_count != 0 || given.shift_count != 0;
   MINUET_TRY(validate(problem));
+  return problem;
+}
+
+llvm::Expected<PoolingProblem> read_pooling_problem(const minuet_pooling_options& given) {
+  PoolingProblem problem;
+  MINUET_TRY(read_window(problem, given));
+  problem.channels = given.channels;
+  if (given.reduction < MINUET_REDUCE_MAX || given.reduction > MINUET_REDUCE_SUM) {
+    return make_error(StatusCode::InvalidArgument, "reduction is {0}; it must be 0 to {1}", given.reduction,
+                      static_cast<int>(MINUET_REDUCE_SUM));
+  }
+  problem.reduction = static_cast<Reduction>(given.reduction);
+  MINUET_TRY(check_flags({{given.winners, "winners"}}));
+  problem.winners = given.winners != 0;
+  MINUET_ASSIGN(problem.kind, read_kind(given.submanifold, given.transposed, problem));
   return problem;
 }
 
@@ -398,7 +398,7 @@ minuet_status minuet_plan_create_pooling(minuet_context* context, const minuet_p
     MINUET_TRY(check_create(context, options, plan));
     MINUET_ASSIGN(const minuet_pooling_options given,
                   read_options(options, minuet_pooling_options(MINUET_POOLING_OPTIONS_INIT)));
-    MINUET_ASSIGN(const PoolingProblem problem, read_problem(given));
+    MINUET_ASSIGN(const PoolingProblem problem, read_pooling_problem(given));
     return make_plan(problem, *context->context, plan);
   });
 }

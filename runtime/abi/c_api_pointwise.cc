@@ -27,16 +27,26 @@ MINUET_SAME_KIND(AFFINE, Affine);
 MINUET_SAME_KIND(LAYER_NORM, LayerNorm);
 MINUET_SAME_KIND(SOFTMAX, Softmax);
 MINUET_SAME_KIND(ARGMAX, Argmax);
+MINUET_SAME_KIND(RELU_GRADIENT, ReLUGradient);
+MINUET_SAME_KIND(LEAKY_RELU_GRADIENT, LeakyReLUGradient);
+MINUET_SAME_KIND(GELU_GRADIENT, GeluGradient);
+MINUET_SAME_KIND(GELU_TANH_GRADIENT, GeluTanhGradient);
+MINUET_SAME_KIND(SILU_GRADIENT, SiluGradient);
+MINUET_SAME_KIND(SIGMOID_GRADIENT, SigmoidGradient);
+MINUET_SAME_KIND(TANH_GRADIENT, TanhGradient);
+MINUET_SAME_KIND(LAYER_NORM_GRADIENT, LayerNormGradient);
+MINUET_SAME_KIND(SOFTMAX_GRADIENT, SoftmaxGradient);
 #undef MINUET_SAME_KIND
 
 /// Returns an error unless the step has only the fields that belong to its kind.
 [[gnu::cold]] llvm::Error check_step(const minuet_pointwise_step& step, bool has_values) {
-  if (step.kind < MINUET_POINTWISE_RELU || step.kind > MINUET_POINTWISE_ARGMAX) {
-    return make_error(StatusCode::InvalidArgument, "kind is {0}; it must be {1} to {2}", step.kind,
-                      static_cast<int>(MINUET_POINTWISE_RELU), static_cast<int>(MINUET_POINTWISE_ARGMAX));
+  if (step.kind < 1 || step.kind >= kPointwiseKinds) {
+    return make_error(StatusCode::InvalidArgument, "kind is {0}; it must be 1 to {1}", step.kind,
+                      kPointwiseKinds - 1);
   }
-  const bool has_number =
-      step.kind == MINUET_POINTWISE_LEAKY_RELU || step.kind == MINUET_POINTWISE_LAYER_NORM;
+  const bool has_number = step.kind == MINUET_POINTWISE_LEAKY_RELU ||
+                          step.kind == MINUET_POINTWISE_LEAKY_RELU_GRADIENT ||
+                          has_epsilon(static_cast<PointwiseKind>(step.kind));
   if (!has_number && !(step.number == 0)) {
     return make_error(StatusCode::InvalidArgument, "number is {0}, but a {1} has none: leave it 0",
                       number_text(step.number), pointwise_name(static_cast<PointwiseKind>(step.kind)));

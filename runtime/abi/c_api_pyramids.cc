@@ -58,14 +58,17 @@ llvm::Error add_level(const ElementArray& levels, i32 number, PyramidDescription
   return llvm::Error::success();
 }
 
-// A purpose of two kinds of ops has two rows.
+// A purpose of several kinds of ops has as many rows.
 const PyramidPurpose kPurposes[] = {
     {MINUET_PURPOSE_CONVOLUTION, "MINUET_PURPOSE_CONVOLUTION", false, &ConvolutionProblem::kKind},
     {MINUET_PURPOSE_TRANSPOSED_CONVOLUTION, "MINUET_PURPOSE_TRANSPOSED_CONVOLUTION", true,
      &ConvolutionProblem::kKind},
     {MINUET_PURPOSE_POOLING, "MINUET_PURPOSE_POOLING", false, &PoolingProblem::kKind},
     {MINUET_PURPOSE_POOLING, "MINUET_PURPOSE_POOLING", false, &SpaceToChannelProblem::kKind},
+    {MINUET_PURPOSE_POOLING, "MINUET_PURPOSE_POOLING", false, &PoolingGradientProblem::kKind},
     {MINUET_PURPOSE_TRANSPOSED_POOLING, "MINUET_PURPOSE_TRANSPOSED_POOLING", true, &PoolingProblem::kKind},
+    {MINUET_PURPOSE_TRANSPOSED_POOLING, "MINUET_PURPOSE_TRANSPOSED_POOLING", true,
+     &PoolingGradientProblem::kKind},
     {MINUET_PURPOSE_TRANSPOSED_POOLING, "MINUET_PURPOSE_TRANSPOSED_POOLING", true,
      &ChannelToSpaceProblem::kKind},
 };

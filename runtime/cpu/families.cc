@@ -4,6 +4,7 @@
 #include "codegen/choose/ops/global_pooling.h"
 #include "codegen/choose/ops/pointwise.h"
 #include "codegen/choose/ops/pooling.h"
+#include "codegen/choose/ops/pooling_gradient.h"
 #include "codegen/choose/ops/space.h"
 #include "runtime/cpu/ops.h"
 #include "runtime/cpu/ops/convolution.h"
@@ -11,6 +12,7 @@
 #include "runtime/cpu/ops/global_pooling.h"
 #include "runtime/cpu/ops/pointwise.h"
 #include "runtime/cpu/ops/pooling.h"
+#include "runtime/cpu/ops/pooling_gradient.h"
 #include "runtime/cpu/ops/space.h"
 
 namespace minuet {
@@ -20,6 +22,7 @@ llvm::ArrayRef<CpuFamily> cpu_families() {
       {GmasChoice::kKind, make_gmas_op},
       {FusedChoice::kKind, make_fused_op},
       {PoolChoice::kKind, make_pooling_op},
+      {PoolingGradientChoice::kKind, make_pooling_gradient_op},
       {GlobalPoolChoice::kKind, make_global_pooling_op},
       {ToDenseChoice::kKind, make_to_dense_op},
       {FromDenseChoice::kKind, make_from_dense_op},

@@ -1,4 +1,4 @@
-// Computes the gradients of a convolution's weight and bias on the CPU.
+// Computes the gradients of parameters of convolutions and of affine steps on the CPU.
 #pragma once
 
 #include "codegen/base/thread_pool.h"
@@ -12,6 +12,8 @@ class CpuGradients final : public GradientOperations {
   CpuGradients(ThreadPool& pool, const VectorKernels& kernels) : pool_(pool), kernels_(kernels) {}
   i64 workspace_bytes(const ParameterGradientChoice& choice, i64 most_pairs, i64 most_rows) const override;
   llvm::Error compute(const ParameterGradientRequest& request) override;
+  i64 workspace_bytes(const AffineGradientChoice& choice, i64 most_rows) const override;
+  llvm::Error compute(const AffineGradientRequest& request) override;
 
  private:
   void compute_weight(const ParameterGradientRequest& request);

@@ -5,6 +5,7 @@
 #include "codegen/choose/ops/global_pooling.h"
 #include "codegen/choose/ops/pointwise.h"
 #include "codegen/choose/ops/pooling.h"
+#include "codegen/choose/ops/pooling_gradient.h"
 #include "codegen/choose/ops/space.h"
 #include "runtime/cuda/ops.h"
 #include "runtime/cuda/ops/convolution_fused.h"
@@ -14,6 +15,7 @@
 #include "runtime/cuda/ops/global_pooling.h"
 #include "runtime/cuda/ops/pointwise.h"
 #include "runtime/cuda/ops/pooling.h"
+#include "runtime/cuda/ops/pooling_gradient.h"
 #include "runtime/cuda/ops/space.h"
 
 namespace minuet {
@@ -32,6 +34,7 @@ llvm::ArrayRef<CudaFamily> cuda_families() {
       {FusedChoice::kKind, make<FusedStep>, nullptr, nullptr, nullptr},
       {DepthwiseChoice::kKind, make_depthwise, nullptr, nullptr, nullptr},
       {PoolChoice::kKind, make_pooling, nullptr, nullptr, nullptr},
+      {PoolingGradientChoice::kKind, make_pooling_gradient, nullptr, nullptr, nullptr},
       {GlobalPoolChoice::kKind, make_global_pooling, nullptr, nullptr, nullptr},
       {ToDenseChoice::kKind, make_to_dense, nullptr, nullptr, nullptr},
       {FromDenseChoice::kKind, make_from_dense, nullptr, nullptr, nullptr},

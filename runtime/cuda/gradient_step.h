@@ -1,4 +1,4 @@
-// Computes the gradients of a convolution's weight and bias on the GPU, with the kernels of
+// Computes the gradients of parameters of convolutions and of affine steps on the GPU, with the kernels of
 // kernels_templates/gradient.
 #pragma once
 
@@ -11,6 +11,8 @@ namespace minuet {
 /// Returns GradientOperations::workspace_bytes() of GPUs of an architecture.
 i64 gradient_workspace_bytes(const ParameterGradientChoice& choice, llvm::StringRef arch, i64 most_pairs,
                              i64 most_rows);
+/// Returns the same of every GPU.
+i64 affine_gradient_bytes(const AffineGradientChoice& choice, i64 most_rows);
 
 class GradientStep final : public GradientOperations {
  public:
@@ -19,12 +21,18 @@ class GradientStep final : public GradientOperations {
     return gradient_workspace_bytes(choice, arch(), most_pairs, most_rows);
   }
   llvm::Error compute(const ParameterGradientRequest& request) override;
+  i64 workspace_bytes(const AffineGradientChoice& choice, i64 most_rows) const override {
+    return affine_gradient_bytes(choice, most_rows);
+  }
+  llvm::Error compute(const AffineGradientRequest& request) override;
 
  private:
   llvm::StringRef arch() const;
   llvm::Expected<Kernel<WeightGradientParams>> find(const WeightGradientCandidate::Spec& spec);
   llvm::Error compute_weight(const ParameterGradientRequest& request);
   llvm::Error compute_bias(const ParameterGradientRequest& request);
+  /// Adds the sums of all pieces to a gradient of [channels] numbers, or replaces it by them.
+  llvm::Error add_sums(const AffineGradientRequest& request, float* sums, float* gradient);
 
   Launcher& launcher_;
   FoundKernels<ListStepsSpec> list_;
@@ -34,6 +42,8 @@ class GradientStep final : public GradientOperations {
   FoundKernels<AddPartsSpec> add_;
   FoundKernels<SumRowsSpec> rows_;
   FoundKernels<AddRowSumsSpec> row_sums_;
+  FoundKernels<MeasureRowsSpec> measure_;
+  FoundKernels<SumProductsSpec> products_;
 };
 
 }  // namespace minuet

@@ -95,6 +95,10 @@ class MeasuredGradients final : public GradientOperations {
     return gradient_workspace_bytes(choice, arch_, most_pairs, most_rows);
   }
   llvm::Error compute(const ParameterGradientRequest&) override { return not_there(); }
+  i64 workspace_bytes(const AffineGradientChoice& choice, i64 most_rows) const override {
+    return affine_gradient_bytes(choice, most_rows);
+  }
+  llvm::Error compute(const AffineGradientRequest&) override { return not_there(); }
 
  private:
   const std::string arch_;

@@ -88,6 +88,8 @@ struct OpRequest {
   /// Points to the caller's number of each input row, which stands for the row in `winners`. Null means that
   /// the rows are in the caller's order.
   const i32* input_numbers = nullptr;
+  /// Points to the caller's number of each output row, or is null if the rows are in the caller's order.
+  const i32* output_numbers = nullptr;
   /// Lists the following ops of the program that the kernel of this op computes too.
   llvm::SmallVector<CoveredOp, kMostCovered> covered;
   u32* overflow = nullptr;  // The op sets this word to overflow_mark if an output value is infinite or NaN.

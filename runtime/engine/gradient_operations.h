@@ -1,7 +1,8 @@
-// Declares the computation of the gradients of a convolution's weight and bias.
+// Declares the computation of the gradients of parameters of convolutions and of affine steps.
 #pragma once
 
 #include "codegen/base/error.h"
+#include "codegen/choose/ops/affine_gradient.h"
 #include "codegen/choose/ops/parameter_gradient.h"
 
 namespace minuet {
@@ -27,6 +28,20 @@ struct ParameterGradientRequest {
   void* workspace = nullptr;  // Has workspace_bytes() bytes and is aligned to 16 bytes.
 };
 
+/// Requests the gradients that the choice's problem names, from all rows.
+struct AffineGradientRequest {
+  const AffineGradientChoice* choice = nullptr;
+  const void* input = nullptr;  // Is not read without the gradient of the scale.
+  i64 input_ld = 0;
+  const void* gradient = nullptr;  // Points to the gradient of the output.
+  i64 gradient_ld = 0;
+  i64 rows = 0;
+  const i32* row_count = nullptr;  // Points to the number of rows. Null means that it is `rows`.
+  float *scale_gradient = nullptr, *shift_gradient = nullptr;
+  bool adds = false;          // Says whether the gradients are added to what is there.
+  void* workspace = nullptr;  // Has workspace_bytes() bytes and is aligned to 16 bytes.
+};
+
 /// compute() is called between Engine::begin() and Engine::end(). It only enqueues work, allocates nothing,
 /// and may be captured into a CUDA graph. Its results repeat bit by bit.
 class GradientOperations {
@@ -34,6 +49,8 @@ class GradientOperations {
   virtual ~GradientOperations() = default;
   virtual i64 workspace_bytes(const ParameterGradientChoice& choice, i64 most_pairs, i64 most_rows) const = 0;
   virtual llvm::Error compute(const ParameterGradientRequest& request) = 0;
+  virtual i64 workspace_bytes(const AffineGradientChoice& choice, i64 most_rows) const = 0;
+  virtual llvm::Error compute(const AffineGradientRequest& request) = 0;
 };
 
 }  // namespace minuet

@@ -383,6 +383,9 @@ OpRequest Execution::request_of(i32 number) const {
       request.input_numbers = levels_[program_.tensors[layer.input].level].source_row;
     }
   }
+  if (!is_in_set_order(layer.output)) {
+    request.output_numbers = levels_[program_.tensors[layer.output].level].source_row;
+  }
   for (i32 ahead = 1; ahead <= candidate_of(number).covers; ++ahead) {
     const i32 covered = program_.layers[number + ahead].output;
     request.covered.push_back({address_of(covered), ld_of(covered), overflow_ + number + ahead});

@@ -129,7 +129,11 @@ llvm::Error check_matrices(const Program& program) {
     return make_error(StatusCode::FailedPrecondition,
                       "the plan has winners, which are an i32 array: use minuet_execution_run_arrays");
   }
-  const auto storage_of = [&](i32 output) { return program.storages[program.tensors[output].storage]; };
+  const auto storage_of = [&](i32 tensor) { return program.storages[program.tensors[tensor].storage]; };
+  if (llvm::any_of(program.inputs, [&](i32 input) { return storage_of(input).holds_integers; })) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "the plan reads winners, which are an i32 array: use minuet_execution_run_arrays");
+  }
   if (llvm::any_of(program.outputs, [&](i32 output) { return storage_of(output).holds_integers; })) {
     return make_error(
         StatusCode::FailedPrecondition,

@@ -1,6 +1,5 @@
 // Implements executions of single ops, for which the caller gives the kernel maps.
 #include "runtime/execution/execution.h"
-#include "runtime/program/ops/convolution.h"
 
 namespace minuet {
 llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream) {
@@ -93,8 +92,8 @@ llvm::Error Execution::take_maps() {
     for (const ProgramLayer& layer : program_.layers) {
       if (layer.map != static_cast<i32>(i)) continue;
       MINUET_TRY(map.check_serves(*layer.window(), layer.problem.kind().name));
-      const ConvolutionProblem* const problem = convolution_of(layer);
-      if (problem != nullptr && problem->gradient_of) MINUET_TRY(map.check_no_duplicates());
+      const OpKind& kind = layer.problem.kind();
+      if (kind.shape(layer.problem).refuses_duplicates) MINUET_TRY(map.check_no_duplicates());
     }
     levels_[spec.fine] = level_of(map.fine());
     levels_[spec.coarse] = level_of(map.coarse());

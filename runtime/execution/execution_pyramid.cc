@@ -2,7 +2,6 @@
 // between runs, so that every run may have other memory and another stream.
 #include "llvm/ADT/ScopeExit.h"
 #include "runtime/execution/execution.h"
-#include "runtime/program/ops/convolution.h"
 
 namespace minuet {
 namespace {
@@ -121,8 +120,7 @@ llvm::Error check_maps(const Program& program, const Pyramid& pyramid, llvm::Arr
     const i32 number = maps[layer.map];
     const MapSpec& map = pyramid.program().maps[number];
     const OpKind& kind = layer.problem.kind();
-    const ConvolutionProblem* const convolution = convolution_of(layer);
-    if (convolution != nullptr && convolution->gradient_of && pyramid.description().keep_first_duplicate) {
+    if (kind.shape(layer.problem).refuses_duplicates && pyramid.description().keep_first_duplicate) {
       return make_error(StatusCode::InvalidArgument,
                         "the pyramid was made with keep_first_duplicate, and the gradient of the input does "
                         "not add the gradients of duplicates: make a pyramid without keep_first_duplicate");

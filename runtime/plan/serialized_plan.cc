@@ -7,6 +7,7 @@
 #include "codegen/base/file_kind.h"
 #include "codegen/base/trace.h"
 #include "codegen/bundle/bundle_writer.h"
+#include "codegen/choose/ops/pointwise.h"
 #include "runtime/plan/compiled_plan.h"
 #include "runtime/plan/plan_document.h"
 #include "runtime/plan/plan_format.h"
@@ -35,7 +36,11 @@ std::uint32_t format_of(const ProgramLayer& layer, bool is_network) {
       window != nullptr && (!window->offsets.empty() || (!is_network && window->padding.has_value()));
   const ConvolutionProblem* const convolution = convolution_of(layer);
   const bool is_gradient = convolution != nullptr && convolution->gradient_of.has_value();
-  return has_new_kernel || is_gradient ? kPlanFormat : kOldestPlanFormat;
+  const auto* const chain = layer.problem.get_if<PointwiseProblem>();
+  const bool has_gradients = chain != nullptr && llvm::any_of(chain->steps, [](const PointwiseStep& step) {
+                               return step.kind > PointwiseKind::Argmax;
+                             });
+  return has_new_kernel || is_gradient || has_gradients ? kPlanFormat : kOldestPlanFormat;
 }
 
 /// Returns the first format that has everything in the plan, so that all libraries that know its ops read it.

@@ -58,6 +58,11 @@ Program op_program(const OpProblem& problem) {
     program.inputs.push_back(layer.operands.back());
     program.input_names.push_back("operand" + std::to_string(i));
   }
+  if (shape.reads_winners) {
+    layer.operands.push_back(add_tensor(0, shape.out_channels, /*holds_integers=*/true));
+    program.inputs.push_back(layer.operands.back());
+    program.input_names.push_back("winners");
+  }
   for (const i32 step : shape.affine_steps) {
     const std::string prefix = "steps[" + std::to_string(step) + "].";
     layer.affines.push_back({.scale = prefix + "scale", .shift = prefix + "shift", .batch_norm = ""});

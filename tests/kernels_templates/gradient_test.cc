@@ -6,6 +6,8 @@
 #include "kernels_templates/gradient/add_parts.h"
 #include "kernels_templates/gradient/add_row_sums.h"
 #include "kernels_templates/gradient/list_steps.h"
+#include "kernels_templates/gradient/measure_rows.h"
+#include "kernels_templates/gradient/sum_products.h"
 #include "kernels_templates/gradient/sum_rows.h"
 #include "kernels_templates/gradient/weight_gradient.h"
 #include "kernels_templates/gradient/weight_gradient_scalar.h"
@@ -362,6 +364,65 @@ void expect_bias(i64 rows, i64 capacity, i32 channels, bool adds) {
     ASSERT_NEAR(static_cast<double>(bias[static_cast<std::size_t>(c)]), sum,
                 1e-6 * (static_cast<double>(rows) + 3));
   }
+}
+
+/// The gradients of a scale and a shift, of which the first reads normalized rows where S says so.
+template <SumProductsSpec S>
+void expect_affine(i64 rows, i64 capacity, i32 channels) {
+  Random random(8);
+  Matrix<S.io> gradient(capacity, channels, channels + 8), input(capacity, channels, channels + 24);
+  gradient.fill(random, rows), input.fill(random, rows);
+  const i32 count = static_cast<i32>(rows);
+  const auto width = static_cast<std::size_t>(channels);
+  const auto numbers = static_cast<std::size_t>(row_pieces(capacity)) * width;
+  std::vector<float> measures = poisoned<float>(static_cast<std::size_t>(2 * capacity));
+  std::vector<float> products = poisoned<float>(numbers), sums = poisoned<float>(numbers);
+  SumProductsParams params = {};
+  params.input = input.elements(), params.input_ld = input.ld();
+  params.gradient = gradient.elements(), params.gradient_ld = gradient.ld();
+  params.rows = capacity, params.count = rows == capacity ? nullptr : &count;
+  params.channels = channels, params.epsilon = 0.01f;
+  params.measures = measures.data(), params.products = products.data(), params.sums = sums.data();
+  if constexpr (S.normalizes) {
+    constexpr MeasureRowsSpec kMeasure{.io = S.io, .threads = 64};
+    shim::launch(&measure_rows<kMeasure>, params, {.blocks = 3, .threads = kMeasure.threads});
+  }
+  shim::launch(&sum_products<S>, params, {.blocks = 3, .threads = S.threads});
+  constexpr AddRowSumsSpec kAdd{.threads = 64};
+  std::vector<float> scale = poisoned<float>(width), shift = poisoned<float>(width);
+  SumRowsParams add = {};
+  add.rows = capacity, add.count = params.count, add.channels = channels;
+  add.sums = products.data(), add.bias_gradient = scale.data();
+  shim::launch(&add_row_sums<kAdd>, add, {.blocks = 2, .threads = kAdd.threads});
+  add.sums = sums.data(), add.bias_gradient = shift.data();
+  shim::launch(&add_row_sums<kAdd>, add, {.blocks = 2, .threads = kAdd.threads});
+  std::vector<double> expected_scale(width), expected_shift(width);
+  for (i64 row = 0; row < rows; ++row) {
+    double mean = 0, variance = 0;
+    for (i32 c = 0; c < channels; ++c) mean += input.at(row, c) / channels;
+    for (i32 c = 0; c < channels; ++c) variance += std::pow(input.at(row, c) - mean, 2) / channels;
+    for (std::size_t c = 0; c < width; ++c) {
+      const double x = input.at(row, static_cast<i64>(c)), g = gradient.at(row, static_cast<i64>(c));
+      expected_scale[c] += g * (S.normalizes ? (x - mean) / std::sqrt(variance + 0.01) : x);
+      expected_shift[c] += g;
+    }
+  }
+  const double error = 4e-6 * (static_cast<double>(rows) + 3);
+  for (std::size_t c = 0; c < width; ++c) {
+    ASSERT_NEAR(static_cast<double>(scale[c]), expected_scale[c], error) << c;
+    ASSERT_NEAR(static_cast<double>(shift[c]), expected_shift[c], error) << c;
+  }
+}
+
+TEST(Gradient, OfScalesAndShifts) {
+  constexpr auto spec_of = [](DType io, bool normalizes) {
+    return SumProductsSpec{.io = io, .normalizes = normalizes, .columns = 32, .threads = 64};
+  };
+  expect_affine<spec_of(DType::F16, true)>(2500, 2500, 40);
+  expect_affine<spec_of(DType::BF16, false)>(1024, 3000, 7);
+  expect_affine<spec_of(DType::F32, true)>(1, 5, 33);
+  expect_affine<spec_of(DType::F32, false)>(0, 5, 3);
+  expect_affine<spec_of(DType::F16, true)>(0, 0, 3);
 }
 
 TEST(Gradient, OfBiases) {

@@ -12,9 +12,29 @@ namespace {
 using Kind = PointwiseKind;
 
 const char* oracle_name(Kind kind) {
-  static constexpr const char* kNames[] = {"",       "relu",       "leaky_relu", "gelu",  "gelu_tanh",
-                                           "silu",   "sigmoid",    "tanh",       "add",   "multiply",
-                                           "affine", "layer_norm", "softmax",    "argmax"};
+  static constexpr const char* kNames[] = {"",
+                                           "relu",
+                                           "leaky_relu",
+                                           "gelu",
+                                           "gelu_tanh",
+                                           "silu",
+                                           "sigmoid",
+                                           "tanh",
+                                           "add",
+                                           "multiply",
+                                           "affine",
+                                           "layer_norm",
+                                           "softmax",
+                                           "argmax",
+                                           "relu_gradient",
+                                           "leaky_relu_gradient",
+                                           "gelu_gradient",
+                                           "gelu_tanh_gradient",
+                                           "silu_gradient",
+                                           "sigmoid_gradient",
+                                           "tanh_gradient",
+                                           "layer_norm_gradient",
+                                           "softmax_gradient"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -26,7 +46,8 @@ struct Chain {
       const Kind kind = S.steps.kinds[i];
       oracle::ChainStep& step = steps.emplace_back();
       step.op = oracle_name(kind);
-      step.number = kind == Kind::LayerNorm ? 1e-3f : kind == Kind::LeakyReLU ? -0.25f : 0;
+      if (kind == Kind::LayerNorm || kind == Kind::LayerNormGradient) step.number = 1e-3f;
+      if (kind == Kind::LeakyReLU || kind == Kind::LeakyReLUGradient) step.number = -0.25f;
       params.numbers[i] = static_cast<float>(step.number);
       if (reads_operand(kind)) add_operand(random, rows, i, step);
       if (kind == Kind::Affine) add_affine(random, step);
@@ -198,6 +219,13 @@ TEST(Pointwise, EveryStepAlone) {
   expect_alone<Kind::Add>();
   expect_alone<Kind::Multiply>();
   expect_alone<Kind::Affine>();
+  expect_alone<Kind::ReLUGradient>();
+  expect_alone<Kind::LeakyReLUGradient>();
+  expect_alone<Kind::GeluGradient>();
+  expect_alone<Kind::GeluTanhGradient>();
+  expect_alone<Kind::SiluGradient>();
+  expect_alone<Kind::SigmoidGradient>();
+  expect_alone<Kind::TanhGradient>();
 }
 
 TEST(Pointwise, ChainsOfElements) {
@@ -217,6 +245,14 @@ TEST(Pointwise, RowsOfAWarpOrLess) {
 TEST(Pointwise, RowsOfABlock) {
   expect_chains<row_wise<Kind::LayerNorm, Kind::Affine, Kind::Softmax>(DType::F16, 1001, 2, 128)>();
   expect_chains<row_wise<Kind::Silu, Kind::LayerNorm>(DType::F32, 520, 8, 64)>();
+}
+
+TEST(Pointwise, GradientsOfRows) {
+  expect_chains<row_wise<Kind::LayerNormGradient>(DType::F32, 3, 4, 1)>();
+  expect_chains<row_wise<Kind::GeluGradient, Kind::Affine, Kind::LayerNormGradient, Kind::Add>(DType::F16, 48,
+                                                                                               16, 2)>();
+  expect_chains<row_wise<Kind::SoftmaxGradient, Kind::SiluGradient>(DType::BF16, 19, 2, 8)>();
+  expect_chains<row_wise<Kind::SoftmaxGradient, Kind::LayerNormGradient>(DType::F32, 520, 8, 64)>();
 }
 
 TEST(Pointwise, Argmax) {

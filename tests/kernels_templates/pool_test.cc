@@ -3,7 +3,9 @@
 
 #include "tests/kernels_templates/features.h"
 // The kernel comes after features.h, which defines the shim's names that it uses.
+#include "kernels_templates/pool/count_inputs.h"
 #include "kernels_templates/pool/pool.h"
+#include "kernels_templates/pool/pool_gradient.h"
 
 namespace minuet {
 namespace {
@@ -169,6 +171,82 @@ TEST(Pool, WhatIsNotFiniteIsMarked) {
     EXPECT_EQ(overflow, 7u) << nan_at;
     EXPECT_EQ(std::isnan(output.at(0, 0)), nan_at >= 0);
   }
+}
+
+/// `rows` leads each of `count` inputs of a pooling to its outputs, of which there are `outputs`.
+template <DType T, i32 Channels, i32 VectorBytes, Reduction R>
+void expect_pool_gradient(i64 count, i64 output_rows, i32 volume, int variant) {
+  constexpr PoolGradientSpec kSpec{
+      .io = T, .channels = Channels, .vector_bytes = VectorBytes, .reduction = R, .threads = 64};
+  Random random(950 + static_cast<u64>(count) + static_cast<u64>(volume));
+  const i64 outputs = count + 7, winners_ld = Channels + 4;
+  Matrix<T> input(outputs, Channels, Channels + 16), output(output_rows + 1, Channels, Channels + 32);
+  input.fill(random, outputs);
+  std::vector<i32> rows(static_cast<std::size_t>(volume * count)), numbers(static_cast<std::size_t>(count));
+  for (i32& row : rows) {
+    row = random.below(3) == 0 ? -1 : static_cast<i32>(random.below(static_cast<u64>(outputs)));
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<i32>(numbers.size() - i);
+  // Memory of 16 bytes alignment, as that of the caller.
+  std::vector<Vector<16>> memory(static_cast<std::size_t>((outputs * winners_ld + 3) / 4));
+  i32* const winners = reinterpret_cast<i32*>(memory.data());
+  for (i64 i = 0; i < outputs * winners_ld; ++i) {
+    winners[i] = static_cast<i32>(random.below(static_cast<u64>(count) + 2)) - 1;
+  }
+  std::vector<u32> counts(static_cast<std::size_t>(outputs), 0u);
+  const i32 device_count = static_cast<i32>(count);
+  u32 overflow = 0;
+  PoolGradientParams params = {};
+  params.input = input.elements(), params.input_ld = input.ld();
+  params.rows = rows.data();
+  params.output_count = &device_count;
+  params.output_rows = output_rows;
+  params.volume = volume;
+  params.pads_output = output_rows > count ? 1 : 0;
+  params.output = output.elements(), params.output_ld = output.ld();
+  params.overflow = &overflow, params.overflow_mark = 5;
+  params.counts = counts.data();
+  params.winners = winners, params.winners_ld = winners_ld;
+  params.output_numbers = numbers.data();
+  constexpr CountInputsSpec kCount{.threads = 64};
+  if (R == Reduction::Average) {
+    shim::launch(&count_inputs<kCount>, params, shim::small_grid(variant, kCount.threads));
+  }
+  shim::launch(&pool_gradient<kSpec>, params, shim::small_grid(variant, kSpec.threads));
+  EXPECT_EQ(overflow, 0u);
+  for (i64 row = 0; row < output_rows; ++row) {
+    for (i64 c = 0; c < Channels; ++c) {
+      double expected = 0;
+      for (i32 k = 0; k < volume && row < count; ++k) {
+        const i32 from = rows[static_cast<std::size_t>(k * count + row)];
+        if (from < 0) continue;
+        if (R == Reduction::Max && winners[from * winners_ld + c] != numbers[static_cast<std::size_t>(row)])
+          continue;
+        const auto readers = static_cast<double>(std::count(rows.begin(), rows.end(), from));
+        expected += input.at(from, c) / (R == Reduction::Average ? readers : 1);
+      }
+      ASSERT_NEAR(output.at(row, c), expected, 4e-3 * std::max(1.0, std::abs(expected) + volume))
+          << row << " " << c;
+    }
+    ASSERT_TRUE(output.is_poison(row, Channels)) << "past the row";
+  }
+  ASSERT_TRUE(output.is_poison(output_rows, 0)) << "past the last row";
+}
+
+template <Reduction R>
+void expect_pool_gradients() {
+  for (int variant = 0; variant < shim::kGridVariants; ++variant) {
+    expect_pool_gradient<DType::F16, 16, 16, R>(40, 40, 27, variant);
+    expect_pool_gradient<DType::BF16, 7, 2, R>(33, 50, 9, variant);
+    expect_pool_gradient<DType::F32, 6, 8, R>(1, 3, 5, variant);
+    expect_pool_gradient<DType::F32, 4, 16, R>(0, 3, 5, variant);
+  }
+}
+
+TEST(PoolGradient, EveryReduction) {
+  expect_pool_gradients<Reduction::Max>();
+  expect_pool_gradients<Reduction::Average>();
+  expect_pool_gradients<Reduction::Sum>();
 }
 
 }  // namespace

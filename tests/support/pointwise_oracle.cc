@@ -38,6 +38,39 @@ const Function& function_of(const std::string& op) {
   return functions.at(op);
 }
 
+struct Derivative {
+  std::function<double(double kept, double number)> value;
+  double error;  // what fp32 makes of it, absolutely
+};
+const Derivative& derivative_of(const std::string& op) {
+  static const std::map<std::string, Derivative> derivatives{
+      {"relu_gradient", {[](double k, double) { return k > 0 ? 1.0 : 0.0; }, 0}},
+      {"leaky_relu_gradient", {[](double k, double slope) { return k > 0 ? 1.0 : slope; }, 0}},
+      {"gelu_gradient",
+       {[](double k, double) {
+          if (std::isinf(k)) return k > 0 ? 1.0 : 0.0;
+          return 0.5 * std::erfc(-k / std::sqrt(2.0)) + k * std::exp(-k * k / 2) / std::sqrt(2 * M_PI);
+        },
+        1e-6}},
+      {"gelu_tanh_gradient",
+       {[](double k, double) {
+          if (std::abs(k) > 1e3) return k > 0 ? 1.0 : 0.0;
+          const double a = std::sqrt(2 / M_PI), t = std::tanh(a * (k + 0.044715 * k * k * k));
+          return 0.5 * (1 + t) + 0.5 * k * (1 - t * t) * a * (1 + 3 * 0.044715 * k * k);
+        },
+        1e-6}},
+      {"silu_gradient",
+       {[](double k, double) {
+          if (std::abs(k) > 700) return k > 0 ? 1.0 : 0.0;
+          const double s = 1 / (1 + std::exp(-k));
+          return s * (1 + k * (1 - s));
+        },
+        1e-6}},
+      {"sigmoid_gradient", {[](double y, double) { return y * (1 - y); }, kUlp / 4}},
+      {"tanh_gradient", {[](double y, double) { return 1 - y * y; }, kUlp / 4}}};
+  return derivatives.at(op);
+}
+
 /// One row on its way through a chain.
 struct Row {
   double* values;
@@ -65,6 +98,12 @@ struct Row {
       normalize(step.number);
     } else if (step.op == "softmax") {
       softmax();
+    } else if (step.op == "layer_norm_gradient") {
+      normalize_gradient(step.number, step.operand.data() + number * channels);
+    } else if (step.op == "softmax_gradient") {
+      softmax_gradient(step.operand.data() + number * channels);
+    } else if (is_gradient(step.op)) {
+      multiply_by_derivative(step, step.operand.data() + number * channels);
     } else {
       map(step);
     }
@@ -88,6 +127,63 @@ struct Row {
       const double other = operand[c], x = values[c];
       values[c] = is_sum ? x + other : x * other;
       errors[c] = errors[c] * (is_sum ? 1 : std::abs(other)) + kUlp / 4 * std::abs(values[c]);
+    }
+  }
+
+  void multiply_by_derivative(const ChainStep& step, const float* kept) {
+    const Derivative& derivative = derivative_of(step.op);
+    for (int64_t c = 0; c < channels; ++c) {
+      const double x = values[c], slope = derivative.value(kept[c], step.number);
+      if (step.op == "relu_gradient" && !std::isnan(kept[c])) {
+        if (!(kept[c] > 0)) values[c] = errors[c] = 0;
+        continue;
+      }
+      values[c] = std::isnan(kept[c]) ? std::nan("") : x * slope;
+      errors[c] = errors[c] * std::abs(slope) + std::abs(x) * derivative.error + kUlp * std::abs(values[c]);
+    }
+  }
+
+  void normalize_gradient(double epsilon, const float* kept) {
+    const auto count = static_cast<double>(channels);
+    std::vector<double> normal(kept, kept + channels), normal_errors(static_cast<size_t>(channels));
+    Row row{normal.data(), normal_errors.data(), channels};
+    row.normalize(epsilon);
+    double mean = 0, square = 0;
+    for (int64_t c = 0; c < channels; ++c) mean += kept[c] / count;
+    for (int64_t c = 0; c < channels; ++c) square += (kept[c] - mean) * (kept[c] - mean) / count;
+    const double factor = 1 / std::sqrt(square + epsilon);
+    // The means of x and of x * n, and the errors of both.
+    double of_x = 0, of_product = 0, error_of_x = 0, error_of_product = 0;
+    for (size_t c = 0; c < normal.size(); ++c) {
+      const double x = values[c], n = normal[c];
+      of_x += x / count, of_product += x * n / count;
+      error_of_x += (errors[c] + (kUlp + sum_error(channels)) * std::abs(x)) / count;
+      error_of_product += (errors[c] * std::abs(n) + std::abs(x) * normal_errors[c] +
+                           (kUlp + sum_error(channels)) * std::abs(x * n)) /
+                          count;
+    }
+    for (size_t c = 0; c < normal.size(); ++c) {
+      const double n = normal[c], terms = std::abs(values[c]) + std::abs(of_x) + std::abs(n * of_product);
+      // The factor is off as much as a normalized number, relatively.
+      const double relative = kUlp + normal_errors[c] / (1 + std::abs(n));
+      const double inner = errors[c] + error_of_x + std::abs(n) * error_of_product +
+                           normal_errors[c] * std::abs(of_product) + (kUlp + relative) * terms;
+      values[c] = factor * (values[c] - of_x - n * of_product);
+      errors[c] = factor * inner;
+    }
+  }
+
+  void softmax_gradient(const float* result) {
+    double sum = 0, error = 0;
+    for (int64_t c = 0; c < channels; ++c) {
+      sum += values[c] * result[c];
+      error +=
+          errors[c] * std::abs(result[c]) + (kUlp + sum_error(channels)) * std::abs(values[c] * result[c]);
+    }
+    for (int64_t c = 0; c < channels; ++c) {
+      const double y = result[c], terms = std::abs(values[c]) + std::abs(sum);
+      errors[c] = std::abs(y) * (errors[c] + error + kUlp * terms);
+      values[c] = y * (values[c] - sum);
     }
   }
 
@@ -140,6 +236,9 @@ std::string mistake(double out, double value, double error, DType type, int roun
 }
 
 }  // namespace
+
+bool is_gradient(const std::string& op) { return op.size() > 9 && op.substr(op.size() - 9) == "_gradient"; }
+bool reads_operand(const std::string& op) { return op == "add" || op == "multiply" || is_gradient(op); }
 
 double apply_function(const std::string& op, double x, double number) {
   if (op == "none") return x;

@@ -13,7 +13,9 @@
 namespace minuet::oracle {
 
 /// One step. `op` is its name in a description: "relu", "leaky_relu", "gelu", "gelu_tanh", "silu", "sigmoid",
-/// "tanh", "add", "multiply", "affine", "layer_norm" (without parameters), "softmax" or "argmax".
+/// "tanh", "add", "multiply", "affine", "layer_norm" (without parameters), "softmax" or "argmax". The name of
+/// the gradient of an activation, "layer_norm" or "softmax" ends with "_gradient"; its operand is the input
+/// of that step, or the result of a "sigmoid", "tanh" or "softmax".
 struct ChainStep {
   std::string op;
   double number = 0;                          // the slope or the epsilon
@@ -31,10 +33,14 @@ struct ChainResult {
 ChainResult evaluate_chain(const std::vector<ChainStep>& steps, const std::vector<float>& input,
                            int64_t channels);
 
+/// Says whether the step is a gradient, and whether it reads an operand.
+bool is_gradient(const std::string& op);
+bool reads_operand(const std::string& op);
+
 /// A step that maps one number to one number, or "none". A leaky ReLU of slope 0 is a ReLU.
 double apply_function(const std::string& op, double x, double number);
 
-/// A step that reads no operand, on one row.
+/// A step on one row. An operand has one row.
 void apply_step(const ChainStep& step, double* values, int64_t channels);
 
 /// `roundings`: how often numbers were rounded to the type on the way, which each count as a whole error of

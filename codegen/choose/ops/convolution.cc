@@ -138,10 +138,7 @@ ConvolutionProblem forward_of(const ConvolutionProblem& problem) {
 ConvolutionProblem input_gradient_of(const ConvolutionProblem& forward) {
   ConvolutionProblem gradient;
   static_cast<WindowProblem&>(gradient) = forward;
-  const bool strided = forward.stride != AxisArray{1, 1, 1, 1} || forward.padding;
-  gradient.kind = !forward.is_transposed() ? ConvolutionKind::Transposed
-                  : strided                ? ConvolutionKind::Strided
-                                           : ConvolutionKind::GivenOutputs;
+  gradient.kind = swapped_kind(forward);
   gradient.in_channels = forward.out_channels;
   gradient.out_channels = forward.in_channels;
   gradient.groups = forward.groups;
@@ -428,7 +425,11 @@ static llvm::Expected<std::vector<Candidate>> candidates(const ConvolutionProble
 static const WindowProblem* window(const ConvolutionProblem& problem) { return &problem; }
 
 static OperandShape shape(const ConvolutionProblem& problem) {
-  return {problem.in_channels, problem.out_channels, problem.residual, /*has_weight=*/true};
+  return {.in_channels = problem.in_channels,
+          .out_channels = problem.out_channels,
+          .has_residual = problem.residual,
+          .has_weight = true,
+          .refuses_duplicates = problem.gradient_of.has_value()};
 }
 
 static ConvolutionProblem at_columns(ConvolutionProblem problem, const OperandColumns& columns) {

@@ -24,7 +24,7 @@ static_assert(kMostPointwiseSteps <= kMostOperands, "each step may read an opera
     return make_error(StatusCode::InvalidArgument, "the number of step {0} ({1}) is {2}; it must be finite",
                       number, pointwise_name(step.kind), general_text(step.number, 9));
   }
-  if (step.kind == PointwiseKind::LayerNorm && step.number <= 0) {
+  if (has_epsilon(step.kind) && step.number <= 0) {
     return make_error(StatusCode::InvalidArgument, "the epsilon of step {0} ({1}) is {2}; it must be above 0",
                       number, pointwise_name(step.kind), general_text(step.number, 9));
   }
@@ -56,10 +56,28 @@ i32 row_lanes(i32 vectors, i32 elements, i32 vector_bytes) {
 }  // namespace
 
 const char* pointwise_name(PointwiseKind kind) {
-  static constexpr const char* kOthers[] = {"add", "multiply", "affine", "layer_norm", "softmax", "argmax"};
+  static constexpr const char* kOthers[] = {"add",
+                                            "multiply",
+                                            "affine",
+                                            "layer_norm",
+                                            "softmax",
+                                            "argmax",
+                                            "relu_gradient",
+                                            "leaky_relu_gradient",
+                                            "gelu_gradient",
+                                            "gelu_tanh_gradient",
+                                            "silu_gradient",
+                                            "sigmoid_gradient",
+                                            "tanh_gradient",
+                                            "layer_norm_gradient",
+                                            "softmax_gradient"};
   static_assert(kActivations + std::size(kOthers) == kPointwiseKinds);
   const i32 number = static_cast<i32>(kind);
   return number < kActivations ? kActivationNames[number] : kOthers[number - kActivations];
+}
+
+bool has_epsilon(PointwiseKind kind) {
+  return kind == PointwiseKind::LayerNorm || kind == PointwiseKind::LayerNormGradient;
 }
 
 [[gnu::cold]] llvm::Error validate(const PointwiseProblem& problem) {
@@ -83,7 +101,7 @@ const char* pointwise_name(PointwiseKind kind) {
   if (!has_row_wise || problem.channels <= kMostRowWiseChannels) return llvm::Error::success();
   return make_error(StatusCode::Unimplemented,
                     "channels are {0}, but a step that combines the channels of a row (layer_norm, softmax, "
-                    "argmax) holds them in registers, which suffice for {1}",
+                    "their gradients, argmax) holds them in registers, which suffice for {1}",
                     problem.channels, kMostRowWiseChannels);
 }
 

@@ -8,7 +8,7 @@ namespace minuet {
 
 struct PointwiseStep {
   PointwiseKind kind = PointwiseKind::ReLU;
-  float number = 0;  // Holds the slope of a LeakyReLU or the epsilon of a LayerNorm.
+  float number = 0;  // Holds the slope of a LeakyReLU or the epsilon of a LayerNorm, or of its gradient.
   bool operator==(const PointwiseStep&) const = default;
 };
 
@@ -41,6 +41,8 @@ PointwiseChoice choose_pointwise(const PointwiseProblem& problem);
 
 /// Returns the name of a kind of step in messages and descriptions, for example "leaky_relu".
 const char* pointwise_name(PointwiseKind kind);
+/// Returns true if PointwiseStep::number is the epsilon of a step of this kind.
+bool has_epsilon(PointwiseKind kind);
 
 llvm::Error validate(const PointwiseProblem& problem);
 void add_sources(SourceList& list, const PointwiseChoice& choice);

@@ -7,6 +7,7 @@
 #include "codegen/choose/ops/pointwise.h"
 #include "kernels_templates/shared/pointwise_functions.h"
 #include "runtime/cpu/activate_row.h"
+#include "runtime/cpu/normalize_row.h"
 #include "runtime/engine/ops/pointwise.h"
 
 namespace minuet {
@@ -14,28 +15,44 @@ namespace {
 
 constexpr i64 kPointwiseRowsPerTask = 256;
 
-/// Adds term(value) of all values, in a fixed order. Several partial sums are faster than one, and lose fewer
-/// digits.
-template <class Term>
-float sum_of(const float* values, i32 count, const Term& term) {
-  constexpr i32 kPartial = 16;
-  float partial[kPartial] = {}, sum = 0;
-  i32 c = 0;
-  for (; c + kPartial <= count; c += kPartial) {
-    for (i32 i = 0; i < kPartial; ++i) partial[i] += term(values[c + i]);
-  }
-  for (i32 i = 0; c + i < count; ++i) partial[i] += term(values[c + i]);
-  for (const float part : partial) sum += part;
-  return sum;
+/// Replaces the gradient of a normalized row by that of the row `input`, which is normalized on the way.
+void apply_layer_norm_gradient(float epsilon, float* input, float* values, i32 count) {
+  const auto channels = static_cast<float>(count);
+  const float factor = normalize_row(epsilon, input, count);
+  const float mean = sum_of(count, [&](i32 c) { return values[c]; }) / channels;
+  const float product = sum_of(count, [&](i32 c) { return values[c] * input[c]; }) / channels;
+  for (i32 c = 0; c < count; ++c) values[c] = factor * (values[c] - mean - input[c] * product);
 }
 
-void normalize(float epsilon, float* values, i32 count) {
-  const auto channels = static_cast<float>(count);
-  const float mean = sum_of(values, count, [](float x) { return x; }) / channels;
-  for (i32 c = 0; c < count; ++c) values[c] -= mean;
-  const float variance = sum_of(values, count, [](float x) { return x * x; }) / channels;
-  const float factor = 1.0f / square_root(variance + epsilon);
-  for (i32 c = 0; c < count; ++c) values[c] *= factor;
+void apply_softmax_gradient(const float* result, float* values, i32 count) {
+  const float sum = sum_of(count, [&](i32 c) { return values[c] * result[c]; });
+  for (i32 c = 0; c < count; ++c) values[c] = result[c] * (values[c] - sum);
+}
+
+template <Activation A>
+void apply_gradient(const float* kept, float slope, float* values, i32 count) {
+  for (i32 c = 0; c < count; ++c) values[c] = activation_gradient<A>(values[c], kept[c], slope);
+}
+void apply_activation_gradient(Activation activation, const float* kept, float slope, float* values,
+                               i32 count) {
+  switch (activation) {
+    case Activation::None:
+      return;
+    case Activation::ReLU:
+      return apply_gradient<Activation::ReLU>(kept, slope, values, count);
+    case Activation::LeakyReLU:
+      return apply_gradient<Activation::LeakyReLU>(kept, slope, values, count);
+    case Activation::Gelu:
+      return apply_gradient<Activation::Gelu>(kept, slope, values, count);
+    case Activation::GeluTanh:
+      return apply_gradient<Activation::GeluTanh>(kept, slope, values, count);
+    case Activation::Silu:
+      return apply_gradient<Activation::Silu>(kept, slope, values, count);
+    case Activation::Sigmoid:
+      return apply_gradient<Activation::Sigmoid>(kept, slope, values, count);
+    case Activation::Tanh:
+      return apply_gradient<Activation::Tanh>(kept, slope, values, count);
+  }
 }
 
 void apply_softmax(float* values, i32 count) {
@@ -43,7 +60,7 @@ void apply_softmax(float* values, i32 count) {
   float largest = -HUGE_VALF;
   for (i32 c = 0; c < count; ++c) largest = std::max(largest, values[c]);
   for (i32 c = 0; c < count; ++c) values[c] = exponential(values[c] - largest);
-  const float factor = 1.0f / sum_of(values, count, [](float x) { return x; });
+  const float factor = 1.0f / sum_of(count, [&](i32 c) { return values[c]; });
   for (i32 c = 0; c < count; ++c) values[c] *= factor;
 }
 
@@ -122,10 +139,14 @@ class PointwiseOp final : public CpuOp {
     if (!finite) __atomic_store_n(request.overflow, request.overflow_mark, __ATOMIC_RELAXED);
   }
 
-  void apply_step(const CpuCall& call, const PointwiseStep& step, const float* operand, float* values) const {
+  /// Applies a step without parameters. A row of an operand may be used as scratch memory.
+  void apply_step(const CpuCall& call, const PointwiseStep& step, float* operand, float* values) const {
     const i32 channels = problem_.channels;
     if (is_activation(step.kind)) {
       return activate_row(call.kernels, activation_of(step.kind), step.number, values, channels);
+    }
+    if (is_activation_gradient(step.kind)) {
+      return apply_activation_gradient(differentiated_by(step.kind), operand, step.number, values, channels);
     }
     switch (step.kind) {
       case PointwiseKind::Add:
@@ -134,20 +155,15 @@ class PointwiseOp final : public CpuOp {
         for (i32 c = 0; c < channels; ++c) values[c] *= operand[c];
         return;
       case PointwiseKind::LayerNorm:
-        return normalize(step.number, values, channels);
+        normalize_row(step.number, values, channels);
+        return;
       case PointwiseKind::Softmax:
         return apply_softmax(values, channels);
-      case PointwiseKind::None:
-      case PointwiseKind::ReLU:
-      case PointwiseKind::LeakyReLU:
-      case PointwiseKind::Gelu:
-      case PointwiseKind::GeluTanh:
-      case PointwiseKind::Silu:
-      case PointwiseKind::Sigmoid:
-      case PointwiseKind::Tanh:
-      case PointwiseKind::Affine:
-      case PointwiseKind::Argmax:  // run_row() handles the parameters of an Affine and the result of an
-                                   // Argmax.
+      case PointwiseKind::LayerNormGradient:
+        return apply_layer_norm_gradient(step.number, operand, values, channels);
+      case PointwiseKind::SoftmaxGradient:
+        return apply_softmax_gradient(operand, values, channels);
+      default:  // run_row() handles the parameters of an Affine and the result of an Argmax.
         return;
     }
   }

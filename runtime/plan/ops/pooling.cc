@@ -27,4 +27,20 @@ OpProblem read_pooling(FieldReader& fields) {
   return problem;
 }
 
+llvm::json::Object write_pooling_gradient(const OpProblem& op) {
+  const auto& problem = op.get<PoolingGradientProblem>();
+  llvm::json::Object fields = window_fields(problem);
+  fields["channels"] = problem.channels;
+  fields["reduction"] = kReductionNames[static_cast<int>(problem.reduction)];
+  return fields;
+}
+
+OpProblem read_pooling_gradient(FieldReader& fields) {
+  PoolingGradientProblem problem;
+  read_window_fields(fields, problem);
+  problem.channels = fields.integer32("channels", 1, kMostChannels);
+  problem.reduction = fields.choice<Reduction>("reduction", kReductionNames);
+  return problem;
+}
+
 }  // namespace minuet

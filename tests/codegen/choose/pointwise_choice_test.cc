@@ -15,7 +15,7 @@ PointwiseProblem chain_of(const std::vector<Kind>& kinds, i32 channels, DType dt
   PointwiseProblem problem;
   problem.dtype = dtype;
   problem.channels = channels;
-  for (const Kind kind : kinds) problem.steps.push_back({kind, kind == Kind::LayerNorm ? 1.0f : 0.0f});
+  for (const Kind kind : kinds) problem.steps.push_back({kind, has_epsilon(kind) ? 1.0f : 0.0f});
   problem.input = problem.output = {channels + column, column};
   return problem;
 }
@@ -46,6 +46,8 @@ TEST(PointwiseChoice, EverySpecFitsItsKernel) {
       for (i32 channels = 1; channels <= 700; ++channels) {
         expect_fits(chain_of({Kind::ReLU, Kind::Tanh}, channels, dtype, column));
         expect_fits(chain_of({Kind::LayerNorm, Kind::Gelu}, channels, dtype, column));
+        expect_fits(chain_of({Kind::GeluGradient}, channels, dtype, column));
+        expect_fits(chain_of({Kind::SoftmaxGradient}, channels, dtype, column));
       }
       for (const i32 channels : {1023, 1024, 4096, 5001, 12000, 16383, 16384}) {
         expect_fits(chain_of({Kind::Softmax}, channels, dtype, column));
@@ -96,6 +98,10 @@ TEST(PointwiseChoice, WhatCannotBeIsRefusedWithItsReason) {
   refuse(chain_of({Kind::Argmax, Kind::ReLU}, 4, dtype), kWrong, "let the argmax be the last step");
   refuse(chain_of({Kind::ReLU}, 0, dtype), kWrong, "has 0 channels; it may have 1 to 65536");
   refuse(chain_of({Kind::ReLU, Kind::LayerNorm}, 16385, dtype), StatusCode::Unimplemented, "16384");
+  refuse(chain_of({Kind::SoftmaxGradient}, 16385, dtype), StatusCode::Unimplemented, "16384");
+  PointwiseProblem flat = chain_of({Kind::LayerNormGradient}, 4, dtype);
+  flat.steps[0].number = 0;
+  refuse(flat, kWrong, "the epsilon of step 0 (layer_norm_gradient) is 0; it must be above 0");
   PointwiseProblem wide = chain_of({Kind::ReLU}, 4, dtype);
   wide.kernel_size = {3, 1, 1, 1};
   refuse(wide, kWrong, "kernel of one offset");

@@ -175,12 +175,21 @@ std::vector<AddPartsSpec> variants(const AddPartsSpec&) {
 }
 std::vector<SumRowsSpec> variants(const SumRowsSpec&) { return {{.io = DType::F32}, {.io = DType::BF16}}; }
 std::vector<AddRowSumsSpec> variants(const AddRowSumsSpec&) { return {}; }
+std::vector<MeasureRowsSpec> variants(const MeasureRowsSpec&) {
+  return {{.io = DType::F32}, {.io = DType::BF16}};
+}
+std::vector<SumProductsSpec> variants(const SumProductsSpec&) {
+  return {{.io = DType::F32, .normalizes = true}, {.io = DType::BF16}};
+}
 std::vector<PointwiseSpec> variants(const PointwiseSpec&) {
   using Kind = PointwiseKind;
   const std::vector<Kind> chains[] = {
       {Kind::Gelu, Kind::Silu, Kind::Sigmoid, Kind::Tanh, Kind::GeluTanh},
       {Kind::Affine, Kind::LeakyReLU, Kind::Add, Kind::Affine, Kind::Multiply},
       {Kind::LayerNorm, Kind::Affine, Kind::Softmax},
+      {Kind::GeluGradient, Kind::SiluGradient, Kind::SigmoidGradient, Kind::TanhGradient,
+       Kind::GeluTanhGradient, Kind::ReLUGradient, Kind::LeakyReLUGradient},
+      {Kind::LayerNormGradient, Kind::Affine, Kind::SoftmaxGradient},
       {Kind::Add, Kind::Argmax}};
   std::vector<PointwiseSpec> specs;
   for (const DType io : {DType::F32, DType::F16, DType::BF16}) {
@@ -197,6 +206,15 @@ std::vector<PointwiseSpec> variants(const PointwiseSpec&) {
         specs.push_back(choose_pointwise(problem).kernel);
       }
     }
+  }
+  return specs;
+}
+std::vector<CountInputsSpec> variants(const CountInputsSpec&) { return {}; }
+std::vector<PoolGradientSpec> variants(const PoolGradientSpec&) {
+  std::vector<PoolGradientSpec> specs;
+  for (const Reduction reduction : {Reduction::Max, Reduction::Average, Reduction::Sum}) {
+    specs.push_back({.io = DType::F32, .channels = 6, .vector_bytes = 8, .reduction = reduction});
+    specs.push_back({.io = DType::BF16, .channels = 96, .vector_bytes = 16, .reduction = reduction});
   }
   return specs;
 }

@@ -10,10 +10,12 @@
 #include <map>
 
 #include "include/minuet/generate.h"
+#include "include/minuet/gradient.h"
 #include "include/minuet/pointwise.h"
 #include "include/minuet/pyramid.h"
 #include "include/minuet/space.h"
 #include "include/minuet/tuning.h"
+#include "tests/runtime/abi/abi_gradient_structs.h"
 #include "tests/runtime/abi/abi_headers.h"
 #include "tests/runtime/abi/abi_point_structs.h"
 #include "tests/runtime/abi/abi_seen.h"
@@ -52,6 +54,7 @@ class AbiDefaults : public testing::Test {
   void voxelize_options();
   void devoxelize_options();
   void select_options();
+  void affine_gradient_options();
 
  protected:
   void SetUp() override {
@@ -456,6 +459,16 @@ void AbiDefaults::select_options() {
   });
 }
 
+void AbiDefaults::affine_gradient_options() {
+  const auto require = [](auto& options) { options.channels = 2; };
+  compare<minuet_affine_gradient_options>(MINUET_AFFINE_GRADIENT_OPTIONS_INIT, require,
+                                          [&](const auto* options) {
+                                            Seen seen = seen_of(MINUET_OK);
+                                            seen.add(affine_gradient_with(*cpu_, options));
+                                            return seen;
+                                          });
+}
+
 TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
   const std::pair<const char*, void (AbiDefaults::*)()> rows[] = {
 #define MINUET_ROW(name) {"minuet_" #name, &AbiDefaults::name},
@@ -466,6 +479,7 @@ TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
                       MINUET_ROW(parameters_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
                           MINUET_ROW(pyramid_options) MINUET_ROW(voxelize_options)
                               MINUET_ROW(devoxelize_options) MINUET_ROW(select_options)
+                                  MINUET_ROW(affine_gradient_options)
 #undef MINUET_ROW
   };
   std::set<std::string> known;

@@ -81,6 +81,7 @@ class Structs {
   void select_arguments() { check_select_arguments(*cpu_); }
   void devoxelize_arguments() { check_devoxelize_arguments(*cpu_); }
   void gradient_arguments() { check_gradient_arguments(*cpu_); }
+  void affine_gradient_options() { check_affine_gradient_options(*cpu_); }
   void pyramid_options() { check_pyramid_options(*cpu_); }
   void pointwise_steps() { check_pointwise_steps(*cpu_); }
   void pyramid_elements(int array) { check_pyramid_elements(*cpu_, array); }
@@ -439,7 +440,7 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
                               MINUET_ROW(voxelize_options) MINUET_ROW(devoxelize_options)
                                   MINUET_ROW(voxelize_arguments) MINUET_ROW(devoxelize_arguments)
                                       MINUET_ROW(select_options) MINUET_ROW(select_arguments)
-                                          MINUET_ROW(gradient_arguments)
+                                          MINUET_ROW(gradient_arguments) MINUET_ROW(affine_gradient_options)
       // Answers, which the library fills in.
       MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(shipped_network_info)
           MINUET_ROW(device_info) MINUET_ROW(plan_info) MINUET_ROW(parameter_info) MINUET_ROW(tensor_info)

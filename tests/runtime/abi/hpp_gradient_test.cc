@@ -50,4 +50,41 @@ TEST(HppGradient, OfTwoVoxels) {
   EXPECT_THROW(minuet::GradientOp(context, options, MINUET_GRADIENT_INPUT), minuet::Exception);
 }
 
+TEST(HppGradient, OfAnAffineStep) {
+  const minuet::Context context;
+  const minuet::Device device(context, "cpu");
+  minuet_affine_gradient_options options = MINUET_AFFINE_GRADIENT_OPTIONS_INIT;
+  options.channels = 2;
+  const minuet::GradientOp op(context, options, MINUET_GRADIENT_WEIGHT);
+  op.load(device);
+  std::vector<GradientBlock> workspace(static_cast<size_t>(op.bytes("cpu", 0, 2)) / sizeof(GradientBlock) +
+                                       1);
+  alignas(16) const float input[] = {2, 3, 4, 5};
+  alignas(16) const float gradient[] = {1, 10, 100, 1000};
+  float scale[2] = {};
+  minuet_array array{};
+  array.data = scale, array.rank = 1, array.shape[0] = 2;
+  minuet_gradient_arguments given = MINUET_GRADIENT_ARGUMENTS_INIT;
+  given.input = {const_cast<float*>(input), 2, 0, 2, MINUET_F32};
+  given.out_gradient = {const_cast<float*>(gradient), 2, 0, 2, MINUET_F32};
+  given.weight_gradient = &array;
+  given.workspace = workspace.data();
+  given.workspace_bytes = static_cast<int64_t>(workspace.size() * sizeof(GradientBlock));
+  op.compute(device, given);
+  EXPECT_EQ(scale[0], 402);
+  EXPECT_EQ(scale[1], 5030);
+  options.channels = 0;
+  EXPECT_THROW(minuet::GradientOp(context, options, MINUET_GRADIENT_WEIGHT), minuet::Exception);
+}
+
+TEST(HppGradient, OfAPooling) {
+  const minuet::Context context;
+  minuet_pooling_options options = MINUET_POOLING_OPTIONS_INIT;
+  options.channels = 2;
+  const minuet::Plan plan = minuet::pooling_gradient(context, options);
+  EXPECT_STREQ(plan.input(1).name, "winners");
+  options.winners = 1;
+  EXPECT_THROW(minuet::pooling_gradient(context, options), minuet::Exception);
+}
+
 }  // namespace

@@ -93,10 +93,10 @@ class PointwiseTest : public DeviceTest {
   /// A step with operands for `rows` rows and with parameters.
   oracle::ChainStep make_step(const std::string& op, int channels, int64_t rows, Random& random) {
     oracle::ChainStep step{op};
-    if (op == "leaky_relu") step.number = -0.25;
-    if (op == "layer_norm") step.number = 0.0009765625;
+    if (op == "leaky_relu" || op == "leaky_relu_gradient") step.number = -0.25;
+    if (op == "layer_norm" || op == "layer_norm_gradient") step.number = 0.0009765625;
     // An operand without elements would look like none.
-    if (op == "add" || op == "multiply") step.operand = draw(std::max<int64_t>(rows, 1) * channels, random);
+    if (oracle::reads_operand(op)) step.operand = draw(std::max<int64_t>(rows, 1) * channels, random);
     if (op != "affine") return step;
     for (int c = 0; c < channels; ++c) {
       step.scale.push_back(static_cast<float>(random.uniform(-1.5, 1.5)));

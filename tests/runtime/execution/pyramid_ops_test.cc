@@ -1,5 +1,6 @@
 // Single ops on pyramids, against the same ops on sets and maps whose sizes the host knows; and what can be
 // taken out of a pyramid.
+#include "include/minuet/gradient.h"
 #include "tests/runtime/execution/pyramid_fixture.h"
 #include "tests/support/pooling_abi.h"
 
@@ -63,6 +64,19 @@ class PyramidOpsTest : public CapacityTest {
     return plan_of(made);
   }
   Plan pooling_plan(int32_t map, bool transposed, bool winners) {
+    const minuet_pooling_options given = pooling(map, transposed, winners);
+    minuet_plan* made = nullptr;
+    check(minuet_plan_create_pooling(machine().context(), &given, &made));
+    return plan_of(made);
+  }
+  Plan pooling_gradient_plan(int32_t map, bool transposed, minuet_reduction reduction) {
+    minuet_pooling_options given = pooling(map, transposed, false);
+    given.reduction = reduction;
+    minuet_plan* made = nullptr;
+    check(minuet_plan_create_pooling_gradient(machine().context(), &given, &made));
+    return plan_of(made);
+  }
+  minuet_pooling_options pooling(int32_t map, bool transposed, bool winners) {
     const minuet_convolution_options like = convolution(map, transposed, false);
     minuet_pooling_options given = MINUET_POOLING_OPTIONS_INIT;
     given.dtype = like.dtype, given.channels = kIn;
@@ -70,9 +84,7 @@ class PyramidOpsTest : public CapacityTest {
     std::copy_n(like.stride, 4, given.stride);
     given.submanifold = like.submanifold, given.transposed = transposed;
     given.winners = winners;
-    minuet_plan* made = nullptr;
-    check(minuet_plan_create_pooling(machine().context(), &given, &made));
-    return plan_of(made);
+    return given;
   }
 
   /// Sets and maps of the same coordinates, whose sizes the host knows.
@@ -166,6 +178,70 @@ class PyramidOpsTest : public CapacityTest {
     EXPECT_EQ(rows.read<int32_t>(), expected_rows);
   }
 
+  int64_t capacity_of(int32_t map, bool of_coarse) const {
+    const minuet_pyramid_map& wanted = maps_[static_cast<size_t>(map)];
+    return capacity_[static_cast<size_t>(of_coarse ? wanted.coarse : wanted.fine)];
+  }
+  /// The gradient of a pooling's input on the pyramid. Rows past the counts are poison before.
+  std::vector<char> gradient_on(TestPyramid& pyramid, minuet_plan* plan, int32_t map, bool transposed,
+                                const std::vector<minuet_array>& inputs, uint32_t order) {
+    const int64_t rows = capacity_of(map, transposed);
+    const Buffer output(machine(), rows * kIn * dtype_bytes(dtype()));
+    minuet_run_arguments arguments = pyramid.run_arguments();
+    arguments.map = map, arguments.set_order = order;
+    run_on(machine(), plan, arguments, inputs, {array(output, rows, kIn)});
+    return output.read<char>();
+  }
+
+  void expect_same_gradient(TestPyramid& pyramid, int32_t map, bool transposed, minuet_reduction reduction) {
+    const Plan plan = pooling_gradient_plan(map, transposed, reduction);
+    const Exact given = exact(map, transposed);
+    const int64_t element = dtype_bytes(dtype()), capacity = capacity_of(map, !transposed);
+    const std::vector<char> gradient = encode(dtype(), random_features(given.out_rows, kIn, 13));
+    minuet_kernel_map* swapped = nullptr;
+    check(minuet_kernel_map_transpose(given.map.get(), &swapped));
+    const KernelMap owner(swapped, {minuet_kernel_map_destroy});
+    const Execution execution = make_execution(machine(), plan.get(), nullptr);
+    check(prepare_map(execution.get(), swapped));
+    const Buffer output(machine(), given.in_rows * kIn * element);
+    check(run_arrays(execution.get(),
+                     {array(padded(gradient, given.out_rows, kIn * element), given.out_rows, kIn)},
+                     {array(output, given.in_rows, kIn)}));
+    pyramid.build(coordinates_);
+    std::vector<char> expected = output.read<char>();
+    expected.resize(static_cast<size_t>(capacity_of(map, transposed) * kIn * element));
+    const Buffer& input = padded(gradient, capacity, kIn * element);
+    EXPECT_EQ(gradient_on(pyramid, plan.get(), map, transposed, {array(input, capacity, kIn)}, 0), expected);
+  }
+
+  void expect_gradient_of_winners(TestPyramid& pyramid, int32_t map, bool transposed, uint32_t order) {
+    const Plan forward = pooling_plan(map, transposed, /*winners=*/true);
+    const Plan plan = pooling_gradient_plan(map, transposed, MINUET_REDUCE_MAX);
+    const int64_t element = dtype_bytes(dtype()), in_capacity = capacity_of(map, transposed),
+                  out_capacity = capacity_of(map, !transposed);
+    const Exact given = exact(map, transposed);
+    pyramid.build(coordinates_);
+    const Buffer &input = padded(encode(dtype(), random_features(given.in_rows, kIn, 14)), in_capacity,
+                                 kIn * element),
+                 &pooled = padded({}, out_capacity, kIn * element),
+                 &winners = padded({}, out_capacity, kIn * 4);
+    const minuet_array second = array_of(winners.data(), {out_capacity, kIn}, MINUET_ELEMENT_I32);
+    minuet_run_arguments arguments = pyramid.run_arguments();
+    arguments.map = map, arguments.set_order = order;
+    run_on(machine(), forward.get(), arguments, {array(input, in_capacity, kIn)},
+           {array(pooled, out_capacity, kIn), second});
+    const std::vector<float> gradient = random_features(given.out_rows, kIn, 15);
+    const Buffer& out_gradient = padded(encode(dtype(), gradient), out_capacity, kIn * element);
+    const std::vector<char> got = gradient_on(pyramid, plan.get(), map, transposed,
+                                              {array(out_gradient, out_capacity, kIn), second}, order);
+    const std::vector<int32_t> rows = winners.read<int32_t>();
+    std::vector<float> expected(static_cast<size_t>(in_capacity * kIn), 0);  // small integers, so exact
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      if (rows[i] >= 0) expected[static_cast<size_t>(rows[i]) * kIn + i % kIn] += gradient[i];
+    }
+    EXPECT_EQ(decode(dtype(), got), expected);
+  }
+
   std::vector<int32_t> coordinates_;
   int64_t rows_ = 0;
   Capacities capacity_;
@@ -200,6 +276,27 @@ TEST_P(PyramidOpsTest, Poolings) {
       expect_same(plan.get(), pyramid, map, transposed, kIn, false, true);
     }
   }
+}
+
+/// The gradients of sums and averages equal those of sets and maps whose sizes the host knows. That of a
+/// maximum adds each element to the row that the pooling on the pyramid has named, whatever the order of
+/// rows.
+TEST_P(PyramidOpsTest, PoolingGradients) {
+  TestPyramid pyramid(machine(), options());
+  for (const int32_t map : {kSubmanifold, kPoint, kDown, kWide}) {
+    for (const bool transposed : {false, true}) {
+      if (transposed && map < kDown) continue;
+      SCOPED_TRACE(testing::Message() << "map " << map << transposed);
+      for (const minuet_reduction reduction : {MINUET_REDUCE_AVERAGE, MINUET_REDUCE_SUM}) {
+        expect_same_gradient(pyramid, map, transposed, reduction);
+      }
+      constexpr uint32_t kAll = MINUET_SET_ORDER_INPUT | MINUET_SET_ORDER_OUTPUT | MINUET_SET_ORDER_RESIDUAL;
+      for (const uint32_t order : {0u, kAll}) expect_gradient_of_winners(pyramid, map, transposed, order);
+    }
+  }
+  coordinates_.clear();
+  expect_same_gradient(pyramid, kDown, false, MINUET_REDUCE_AVERAGE);
+  expect_gradient_of_winners(pyramid, kDown, false, 0);
 }
 
 /// The first of duplicates counts, and all of them get its output.

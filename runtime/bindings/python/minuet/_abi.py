@@ -135,6 +135,15 @@ MINUET_POINTWISE_AFFINE = 10
 MINUET_POINTWISE_LAYER_NORM = 11
 MINUET_POINTWISE_SOFTMAX = 12
 MINUET_POINTWISE_ARGMAX = 13
+MINUET_POINTWISE_RELU_GRADIENT = 14
+MINUET_POINTWISE_LEAKY_RELU_GRADIENT = 15
+MINUET_POINTWISE_GELU_GRADIENT = 16
+MINUET_POINTWISE_GELU_TANH_GRADIENT = 17
+MINUET_POINTWISE_SILU_GRADIENT = 18
+MINUET_POINTWISE_SIGMOID_GRADIENT = 19
+MINUET_POINTWISE_TANH_GRADIENT = 20
+MINUET_POINTWISE_LAYER_NORM_GRADIENT = 21
+MINUET_POINTWISE_SOFTMAX_GRADIENT = 22
 MINUET_PURPOSE_CONVOLUTION = 1
 MINUET_PURPOSE_TRANSPOSED_CONVOLUTION = 2
 MINUET_PURPOSE_POOLING = 4
@@ -831,6 +840,23 @@ class minuet_generate_options(Structure):
         ("dense_offsets", c_int32),
         ("padding", c_int32 * 4),
         ("shape", c_int32 * 4),
+        ("reserved", c_int32),
+    ]
+
+
+class minuet_affine_gradient_options(Structure):
+    struct_size: int
+    ext: int | None
+    dtype: int
+    channels: int
+    epsilon: float
+    reserved: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("dtype", c_int32),
+        ("channels", c_int32),
+        ("epsilon", c_float),
         ("reserved", c_int32),
     ]
 
@@ -1677,8 +1703,10 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_execution_query_layer": (c_int, (c_void_p, c_int32, POINTER(minuet_layer_info))),
     "minuet_execution_find_overflow": (c_int, (c_void_p, c_void_p, c_void_p)),
     "minuet_coordinates_generate": (c_int, (c_void_p, POINTER(minuet_generate_options), c_void_p, c_void_p)),
+    "minuet_plan_create_pooling_gradient": (c_int, (c_void_p, POINTER(minuet_pooling_options), c_void_p)),
     "minuet_kernel_map_list_pairs": (c_int, (c_void_p, c_void_p, c_int64, c_void_p, c_void_p)),
     "minuet_gradient_create": (c_int, (c_void_p, POINTER(minuet_convolution_options), c_int32, c_void_p)),
+    "minuet_gradient_create_affine": (c_int, (c_void_p, POINTER(minuet_affine_gradient_options), c_int32, c_void_p)),
     "minuet_gradient_op_destroy": (None, (c_void_p,)),
     "minuet_gradient_op_load": (c_int, (c_void_p, c_void_p)),
     "minuet_gradient_bytes": (c_int, (c_void_p, c_char_p, c_int64, c_int64, c_void_p)),

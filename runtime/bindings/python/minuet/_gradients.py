@@ -1,4 +1,4 @@
-"""Gradients of the weight and the bias of a convolution."""
+"""Gradients of the parameters of convolutions and of affine steps."""
 
 from __future__ import annotations
 
@@ -54,9 +54,40 @@ class ParameterGradients(Handle):
         options.submanifold, options.transposed = int(submanifold), int(transposed)
         which = _abi.MINUET_GRADIENT_WEIGHT * int(weight) + _abi.MINUET_GRADIENT_BIAS * int(bias)
         self._in_channels, self._out_channels, self._dtype = in_channels, out_channels, dtype_of(dtype)
+        self._is_affine = False
         pointer = make("minuet_gradient_create", context, ctypes.byref(options), which)
         del kept
         super().__init__(pointer, library.minuet_gradient_op_destroy, context)
+
+    @classmethod
+    def affine(
+        cls,
+        context: Context,
+        channels: int,
+        *,
+        epsilon: float = 0.0,
+        dtype: Any = DType.FLOAT32,
+        scale: bool = True,
+        shift: bool = True,
+    ) -> ParameterGradients:
+        """Makes an op for the gradients of the scale and the shift of an "affine" step (Plan.pointwise). compute()
+        writes that of the scale, [channels], to `weight_gradient`, and that of the shift to `bias_gradient`, and reads
+        no pairs.
+
+        Args:
+            channels: of the input and of the output.
+            epsilon: above 0: the step reads the layer norm of `input` with this epsilon.
+            dtype: of the features.
+            scale, shift: which gradients are computed.
+        """
+        options = _abi.minuet_affine_gradient_options(struct_size=ctypes.sizeof(_abi.minuet_affine_gradient_options))
+        options.dtype, options.channels, options.epsilon = dtype_of(dtype), channels, epsilon
+        which = _abi.MINUET_GRADIENT_WEIGHT * int(scale) + _abi.MINUET_GRADIENT_BIAS * int(shift)
+        made = cls.__new__(cls)
+        made._in_channels, made._out_channels, made._dtype, made._is_affine = channels, channels, dtype_of(dtype), True
+        pointer = make("minuet_gradient_create_affine", context, ctypes.byref(options), which)
+        Handle.__init__(made, pointer, library.minuet_gradient_op_destroy, context)
+        return made
 
     def bytes(self, arch: str, most_pairs: int, most_rows: int) -> int:
         """Returns the bytes of the workspace for so many pairs and output rows, without a device."""
@@ -128,7 +159,7 @@ class ParameterGradients(Handle):
             target.require_writable("bias_gradient", handle)
             arguments.bias_gradient = target.address
         arguments.weights_order = choose(WeightsOrder, order, "order")
-        if weight_gradient is None:
+        if weight_gradient is None or self._is_affine:
             arguments.weights_order = 0
         arguments.accumulate, arguments.swapped = int(accumulate), int(swapped)
         if workspace is None:

@@ -54,7 +54,7 @@ class Step:
 
     Args:
         kind: what it computes, such as "relu", "add" or PointwiseKind.AFFINE.
-        number: the slope of LEAKY_RELU, or the epsilon of LAYER_NORM.
+        number: the slope of LEAKY_RELU and its gradient, or the epsilon of LAYER_NORM and its gradient.
         scale, shift: of AFFINE, [channels] float32 on the host; None: 1 and 0.
     """
 
@@ -234,6 +234,7 @@ class Plan(Handle):
         submanifold: bool = False,
         transposed: bool = False,
         winners: bool = False,
+        input_gradient: bool = False,
     ) -> Plan:
         """Makes a plan of one pooling, whose coordinate sets and kernel map are the caller's.
 
@@ -249,6 +250,8 @@ class Plan(Handle):
             reduction: "max", "average" (over the inputs that are there) or "sum".
             winners: of a max: a second output, int32 [rows, channels], has the input row that each maximum is from,
                 and -1 where an output has no input.
+            input_gradient: the plan computes the gradient of the pooling's input from that of its output, over
+                KernelMap.transpose() of its map. Of a max, its second input are the winners, int32.
         """
         options = _abi.minuet_pooling_options(struct_size=ctypes.sizeof(_abi.minuet_pooling_options))
         options.ndim, options.dtype, options.channels = ndim, dtype_of(dtype), channels
@@ -256,7 +259,8 @@ class Plan(Handle):
         options.reduction = choose(Reduction, reduction, "reduction")
         options.submanifold, options.transposed = int(submanifold), int(transposed)
         options.winners = int(winners)
-        plan = cls._make(context, "minuet_plan_create_pooling", ctypes.byref(options))
+        function = "minuet_plan_create_pooling_gradient" if input_gradient else "minuet_plan_create_pooling"
+        plan = cls._make(context, function, ctypes.byref(options))
         del kept
         return plan
 
@@ -307,8 +311,8 @@ class Plan(Handle):
         allow_non_finite_parameters: bool = False,
     ) -> Plan:
         """Makes a plan of a chain of 1 to 8 pointwise steps, in one kernel: [rows, channels] to [rows, channels], or
-        with "argmax" last to int32 [rows, 1]. "add" and "multiply" take one more input each. Its kernel map has one
-        offset and leads from a set to itself.
+        with "argmax" last to int32 [rows, 1]. "add", "multiply" and gradients such as "gelu_gradient" take one more
+        input each. Its kernel map has one offset and leads from a set to itself.
 
         Args:
             channels: of the input, and of all steps.

@@ -52,6 +52,74 @@ static void make_ops(const world* world, gradient_ops* ops) {
   ACCEPTED(minuet_gradient_op_load(ops->bias, world->device));
 }
 
+/* The gradients of an affine step's parameters. */
+static void call_affine(const world* world, const gradient_ops* ops) {
+  minuet_context* const own = world->context;
+  minuet_device* const device = world->device;
+  minuet_affine_gradient_options given, base = MINUET_AFFINE_GRADIENT_OPTIONS_INIT;
+  minuet_gradient_op *both = NULL, *shift = NULL;
+  const minuet_gradient which = MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS;
+  char *scale, *workspace;
+  int64_t bytes = 0;
+  base.channels = OUT;
+  base.epsilon = 0.5f;
+#define REFUSED_WITH(wanted, words, change) \
+  REFUSED(wanted, words, minuet_gradient_create_affine(own, WITH(change), which, &out.gradient_op))
+  REFUSED(INVALID_ARGUMENT, "context is null",
+          minuet_gradient_create_affine(NULL, &base, which, &out.gradient_op));
+  REFUSED(INVALID_ARGUMENT, "affine is null",
+          minuet_gradient_create_affine(own, NULL, which, &out.gradient_op));
+  REFUSED(INVALID_ARGUMENT, "op is null", minuet_gradient_create_affine(own, &base, which, NULL));
+  REFUSED(INVALID_ARGUMENT, "gradients are 1",
+          minuet_gradient_create_affine(own, &base, MINUET_GRADIENT_INPUT, &out.gradient_op));
+  REFUSED_WITH(INVALID_ARGUMENT, "struct_size is 8", struct_size = 8);
+  REFUSED_WITH(INVALID_ARGUMENT, "ext", ext = &given);
+  REFUSED_WITH(INVALID_ARGUMENT, "dtype is 9", dtype = 9);
+  REFUSED_WITH(INVALID_ARGUMENT, "has 0 channels", channels = 0);
+  REFUSED_WITH(INVALID_ARGUMENT, "epsilon is -1", epsilon = -1);
+  REFUSED_WITH(INVALID_ARGUMENT, "reserved is 1", reserved = 1);
+#undef REFUSED_WITH
+  ACCEPTED(minuet_gradient_create_affine(own, &base, which, &both));
+  MUST(minuet_gradient_create_affine(own, &base, MINUET_GRADIENT_BIAS, &shift));
+  ACCEPTED(minuet_gradient_op_load(both, device));
+  MUST(minuet_gradient_op_load(shift, device));
+  ACCEPTED(minuet_gradient_bytes(both, world->arch, 0, ROWS, &bytes));
+  scale = device_memory(world, NULL, 4 * OUT);
+  workspace = device_memory(world, NULL, bytes);
+  {
+    minuet_array array = ops->array;
+    minuet_gradient_arguments given, base = MINUET_GRADIENT_ARGUMENTS_INIT;
+    array.data = scale, array.rank = 1, array.shape[0] = OUT;
+    base.input = base.out_gradient = (minuet_tensor){world->features, ROWS, 0, OUT, MINUET_F32};
+    base.row_count = world->count;
+    base.weight_gradient = &array;
+    base.bias_gradient = (float*)ops->memory;
+    base.workspace = workspace, base.workspace_bytes = bytes;
+#define REFUSED_WITH(wanted, words, change) \
+  REFUSED(wanted, words, minuet_gradient_compute(both, device, WITH(change), NULL))
+    REFUSED_WITH(INVALID_ARGUMENT, "pairs, most_pairs", most_pairs = 1);
+    REFUSED_WITH(INVALID_ARGUMENT, "pairs, most_pairs", swapped = 1);
+    REFUSED_WITH(INVALID_ARGUMENT, "input has 1 rows", input.rows = 1);
+    REFUSED_WITH(INVALID_ARGUMENT, "input has 1 channels of fp32", input.channels = 1);
+    REFUSED_WITH(INVALID_ARGUMENT, "weight_gradient is null", weight_gradient = NULL);
+    REFUSED_WITH(INVALID_ARGUMENT, "weight_gradient must be", weight_gradient = &ops->array);
+    REFUSED_WITH(INVALID_ARGUMENT, "bias_gradient is null", bias_gradient = NULL);
+    REFUSED_WITH(INVALID_ARGUMENT, "row_count begins",
+                 row_count = (const int32_t*)((const char*)base.row_count + 2));
+    REFUSED_WITH(RESOURCE_EXHAUSTED, "workspace", workspace_bytes = bytes - 1);
+    REFUSED_WITH(INVALID_ARGUMENT, "overlap", bias_gradient = (float*)scale);
+#undef REFUSED_WITH
+    REFUSED(INVALID_ARGUMENT, "input is given", minuet_gradient_compute(shift, device, &base, NULL));
+    ACCEPTED(minuet_gradient_compute(both, device, &base, NULL));
+    ACCEPTED(minuet_gradient_compute(both, device, WITH(accumulate = 1), NULL));
+  }
+  MUST(minuet_device_synchronize(device, NULL));
+  minuet_gradient_op_destroy(both);
+  minuet_gradient_op_destroy(shift);
+  MUST(minuet_device_free(device, scale));
+  MUST(minuet_device_free(device, workspace));
+}
+
 static void ask_for_bytes(const world* world, gradient_ops* ops) {
   int64_t* const bytes = out.numbers;
   REFUSED(INVALID_ARGUMENT, "op is null", minuet_gradient_bytes(NULL, "cpu", PAIRS, ROWS, bytes));
@@ -127,6 +195,24 @@ static void compute(const world* world, const gradient_ops* ops) {
   ACCEPTED(minuet_gradient_compute(ops->both, device, WITH(accumulate = 1), NULL));
 }
 
+static void create_pooling_gradient(const world* world) {
+  minuet_context* const own = world->context;
+  minuet_pooling_options given, base = MINUET_POOLING_OPTIONS_INIT;
+  base.channels = OUT;
+#define REFUSED_WITH(wanted, words, change) \
+  REFUSED(wanted, words, minuet_plan_create_pooling_gradient(own, WITH(change), &out.plan))
+  REFUSED(INVALID_ARGUMENT, "context is null", minuet_plan_create_pooling_gradient(NULL, &base, &out.plan));
+  REFUSED(INVALID_ARGUMENT, "options is null", minuet_plan_create_pooling_gradient(own, NULL, &out.plan));
+  REFUSED(INVALID_ARGUMENT, "plan is null", minuet_plan_create_pooling_gradient(own, &base, NULL));
+  REFUSED_WITH(INVALID_ARGUMENT, "struct_size is 8", struct_size = 8);
+  REFUSED_WITH(INVALID_ARGUMENT, "ext", ext = &given);
+  REFUSED_WITH(INVALID_ARGUMENT, "winners is set", winners = 1);
+  REFUSED_WITH(INVALID_ARGUMENT, "reduction is 3", reduction = 3);
+#undef REFUSED_WITH
+  ACCEPTED(minuet_plan_create_pooling_gradient(own, &base, &out.plan));
+  DONE(minuet_plan_destroy(out.plan));
+}
+
 void call_gradients(world* world) {
   gradient_ops ops = {0};
   ops.pairs = device_memory(world, NULL, 12 * PAIRS + 16);
@@ -140,6 +226,8 @@ void call_gradients(world* world) {
   make_ops(world, &ops);
   ask_for_bytes(world, &ops);
   compute(world, &ops);
+  call_affine(world, &ops);
+  create_pooling_gradient(world);
   MUST(minuet_device_synchronize(world->device, NULL));
   minuet_gradient_op_destroy(ops.both);
   minuet_gradient_op_destroy(ops.bias);

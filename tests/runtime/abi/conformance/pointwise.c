@@ -43,8 +43,8 @@ static void create_with_wrong_steps(const world* world) {
   const struct {
     minuet_pointwise_step step;
     const char* words;
-  } wrong[] = {{{0, 0, NULL, NULL}, "steps[0]: kind is 0; it must be 1 to 13"},
-               {{14, 0, NULL, NULL}, "kind is 14"},
+  } wrong[] = {{{0, 0, NULL, NULL}, "steps[0]: kind is 0; it must be 1 to 22"},
+               {{23, 0, NULL, NULL}, "kind is 23"},
                {{MINUET_POINTWISE_RELU, 0.5f, NULL, NULL}, "number is 0.5, but a relu has none"},
                {{MINUET_POINTWISE_LEAKY_RELU, INFINITY, NULL, NULL}, "it must be finite"},
                {{MINUET_POINTWISE_LAYER_NORM, 0, NULL, NULL}, "it must be above 0"},
