@@ -1,7 +1,7 @@
 // The kernel sum_moments stores the moments of each channel over the rows of each piece
-// (shared/batch_norm_kernels.h), as pieces[piece][0][channel] and pieces[piece][1][channel]. A block computes
-// those of one piece and S.lanes vectors of channels at a time. Each of the threads of a vector adds every
-// n-th row, and the moments of these threads are merged in order.
+// (shared/batch_norm_kernels.h), as pieces[piece][0][channel] and pieces[piece][1][channel], and the first
+// row. A block computes those of one piece and S.lanes vectors of channels at a time. Each of the threads of
+// a vector adds every n-th row, and the moments of these threads are merged in order.
 #pragma once
 
 #include "kernels_templates/batch_norm/piece_rows.h"
@@ -23,6 +23,12 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void sum_moments(MINUET_PARAMS(Bat
     float shift[kElements] = {}, sum[kElements] = {}, square[kElements] = {};
     i32 count = 0;
     Vector<S.vector_bytes> inputs[Thread::kBatch];
+    float first_row[kElements];
+    to_floats<S.io>(at.load(at.is_present, p.input, 0), first_row);
+    if (at.piece == 0 && at.share == 0 && at.is_present) {
+      MINUET_UNROLL
+      for (i32 v = 0; v < kElements; ++v) p.shift[at.column + v] = first_row[v];
+    }
     at.for_rows(
         rows, [&](i32 b, bool present, i64 row) { inputs[b] = at.load(present, p.input, row); },
         [&](i32 b, i64 /*row*/) {
@@ -39,7 +45,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void sum_moments(MINUET_PARAMS(Bat
         });
     MINUET_UNROLL
     for (i32 v = 0; v < kElements; ++v) {
-      const MomentsSum all{shift[v], static_cast<float>(count), sum[v], square[v]};
+      const MomentsSum all{shift[v] - first_row[v], static_cast<float>(count), sum[v], square[v]};
       const Moments moments = all.moments();
       means[v * S.threads + thread] = moments.mean;
       squares[v * S.threads + thread] = moments.squares;

@@ -12,6 +12,9 @@
 // the input. Pieces do not depend on the GPU or on the capacity, and all sums have a fixed order, so that
 // results repeat bit by bit.
 //
+// The means of pieces are stored as differences from the first row, so that their rounding is relative to the
+// deviation and not to the mean.
+//
 // `moments` and `saved` have one row of 2 * channels + 1 numbers: the means, the second moments or the
 // inverses of the standard deviation, and the count.
 #pragma once
@@ -63,7 +66,8 @@ struct RunningStatistics {
 struct BatchNormParams {
   NormShape shape;
   NormRows input, residual, output;
-  float* pieces;         // Receives [pieces, 2, channels].
+  float* pieces;         // Receives [pieces, 2, channels]. Means are relative to `shift`.
+  float* shift;          // Receives [channels], the first row. It has no value if there are no rows.
   const float* moments;  // Points to the moments of all ranks. If it is null, those of the pieces are read.
   i64 ranks;
   float* merged;               // Receives the merged moments if it is not null.
@@ -244,9 +248,10 @@ MINUET_HD Moments moments_of_part(const BatchNormParams& params, i64 rows, i64 p
   const float* const piece = params.pieces + part * 2 * channels;
   return {static_cast<float>(rows_of_piece(part, rows)), piece[channel], piece[channels + channel]};
 }
-/// Stores the moments of a channel, and what follows from them.
-MINUET_HD void store_moments(const BatchNormParams& params, i64 channel, const Moments& moments) {
+/// Stores the merged moments of a channel, and what follows from them.
+MINUET_HD void store_moments(const BatchNormParams& params, i64 channel, Moments moments) {
   const i64 channels = params.shape.channels;
+  if (params.moments == nullptr && moments.count > 0) moments.mean += params.shift[channel];
   if (float* const merged = params.merged) {
     merged[channel] = moments.mean;
     merged[channels + channel] = moments.squares;

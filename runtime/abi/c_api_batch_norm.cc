@@ -178,7 +178,7 @@ llvm::Expected<BatchNormParams> read_forward(const BatchNormProblem& problem, No
   } else {
     MINUET_ASSIGN(const NormWorkspace workspace,
                   reader.use_workspace(given.workspace, given.workspace_bytes));
-    params.pieces = workspace.pieces;
+    params.pieces = workspace.pieces, params.shift = workspace.sums;
   }
   MINUET_TRY(reader.check_all_apart());
   return params;

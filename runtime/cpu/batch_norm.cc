@@ -89,7 +89,8 @@ void CpuBatchNorms::sum(const BatchNormProblem& problem, const BatchNormParams& 
   for_tasks(pool_, kernels_, problem.dtype, rows, channels, [&](const NormTask& task) {
     Values shift, x;
     double sum[kTaskChannels] = {}, squares[kTaskChannels] = {};
-    task.load(params.input, task.begin(), shift);
+    task.load(params.input, 0, shift);
+    if (task.piece == 0) std::copy_n(shift, task.count, params.shift + task.first);
     for (i64 row = task.begin(); row < task.end(rows); ++row) {
       task.load(params.input, row, x);
       for (i64 c = 0; c < task.count; ++c) {
@@ -101,7 +102,7 @@ void CpuBatchNorms::sum(const BatchNormProblem& problem, const BatchNormParams& 
     const auto count = static_cast<double>(task.end(rows) - task.begin());
     float* const piece = params.pieces + task.piece * 2 * channels + task.first;
     for (i64 c = 0; c < task.count; ++c) {
-      const Moments moments = WideMomentsSum{shift[c], count, sum[c], squares[c]}.moments();
+      const Moments moments = WideMomentsSum{0, count, sum[c], squares[c]}.moments();
       piece[c] = moments.mean;
       piece[channels + c] = moments.squares;
     }

@@ -9,7 +9,7 @@ namespace minuet {
 /// Says which steps of a pass run. Over several ranks, the caller shares the sums between the two.
 enum class NormSteps : i32 { Sum, Apply, Both };
 
-/// Divides the workspace of a step that sums.
+/// Divides the workspace of a step that sums. A forward step stores the first row in `sums`.
 struct NormWorkspace {
   float *pieces = nullptr, *sums = nullptr;
   i64 bytes = 0;
