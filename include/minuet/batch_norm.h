@@ -46,17 +46,17 @@ typedef struct minuet_batch_norm_options {
                    with all ops for coordinates of as many axes */
   minuet_dtype dtype;       /* of input, residual, output and their gradients */
   int32_t channels;         /* required: 1 to 65536 */
-  float eps;                /* added to the variance: positive and finite */
-  float momentum;           /* 0 to 1: the share of this batch in the running statistics */
+  float eps;                /* added to the variance: positive and finite; 0: 1e-5 */
   int32_t has_running_mean; /* 1: minuet_batch_norm_forward and _apply update running statistics; else 0 */
-  int32_t is_cumulative;    /* 1: in place of `momentum`, the share is 1 divided by the batches so far, this
-                               one included; needs has_running_mean */
-  int32_t has_residual;     /* 1: a residual is added to the normalized input */
-  int32_t has_relu;         /* 1: negative results become 0, NaN stays NaN */
-  int32_t reserved;         /* 0 */
+  float momentum;        /* with has_running_mean, the share of this batch in the running statistics: above 0,
+                            at most 1; 0 with is_cumulative and without has_running_mean */
+  int32_t is_cumulative; /* 1: the share is 1 divided by the batches so far, this one included */
+  int32_t has_residual;  /* 1: a residual is added to the normalized input */
+  int32_t has_relu;      /* 1: negative results become 0, NaN stays NaN */
+  int32_t reserved;      /* 0 */
 } minuet_batch_norm_options;
 #define MINUET_BATCH_NORM_OPTIONS_INIT \
-  { sizeof(minuet_batch_norm_options), 0, 3, 0, 0, 1e-5f, 0.1f, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_batch_norm_options), 0, 3, 0, 0, 1e-5f, 0, 0, 0, 0, 0, 0 }
 
 /* Makes a batch norm. Needs no device. INVALID_ARGUMENT: the message names the option. */
 MINUET_API minuet_status minuet_batch_norm_create(minuet_context* context,

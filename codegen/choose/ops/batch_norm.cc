@@ -20,7 +20,24 @@ i32 choose_lanes(i32 vectors) {
   return rest == 0 || rest > kMostLanes / 2 ? kMostLanes : kMostLanes / 2;
 }
 
-bool is_within(float value, float least, float most) { return value >= least && value <= most; }
+llvm::Error check_momentum(const BatchNormProblem& problem) {
+  if (problem.is_cumulative && !problem.has_running_mean) {
+    return make_error(StatusCode::InvalidArgument,
+                      "is_cumulative is 1, but without has_running_mean there are no running statistics");
+  }
+  const std::string momentum = general_text(problem.momentum, 9);
+  if (problem.is_cumulative || !problem.has_running_mean) {
+    if (problem.momentum == 0) return llvm::Error::success();
+    return make_error(StatusCode::InvalidArgument, "momentum is {0}, but {1}: leave it 0", momentum,
+                      problem.is_cumulative ? "with is_cumulative all batches have the same share"
+                                            : "without has_running_mean there are no running statistics");
+  }
+  if (problem.momentum > 0 && problem.momentum <= 1) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument,
+                    "momentum is {0}; it must be above 0 and at most 1, because running statistics would "
+                    "never change, or not converge, otherwise",
+                    momentum);
+}
 
 }  // namespace
 
@@ -34,14 +51,7 @@ llvm::Error validate(const BatchNormProblem& problem) {
                       "eps is {0}; it must be positive and finite, because the variance may be 0",
                       general_text(problem.eps, 9));
   }
-  if (!is_within(problem.momentum, 0, 1)) {
-    return make_error(StatusCode::InvalidArgument, "momentum is {0}; it must be 0 to 1",
-                      general_text(problem.momentum, 9));
-  }
-  if (!problem.is_cumulative || problem.has_running_mean) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument,
-                    "is_cumulative is 1, but without has_running_mean there is no running mean that it could "
-                    "be for");
+  return check_momentum(problem);
 }
 
 [[gnu::cold]] BatchNormChoice choose_batch_norm(const BatchNormProblem& problem) {

@@ -10,10 +10,10 @@ struct BatchNormProblem {
   i32 ndim = 3;  // Selects the engines that run the op. The results do not depend on it.
   DType dtype = DType::F32;
   i32 channels = 0;
-  float eps = 1e-5f, momentum = 0.1f;
+  float eps = 1e-5f;
   bool has_running_mean = false;
-  bool is_cumulative =
-      false;  // Weighs all batches alike in the running statistics, whatever the momentum is.
+  float momentum = 0;          // Is the share of a batch in the running statistics.
+  bool is_cumulative = false;  // Gives all batches the same share instead.
   bool has_residual = false, has_relu = false;
 
   /// Says how the first kernel of the gradients finds what the ReLU has passed on.

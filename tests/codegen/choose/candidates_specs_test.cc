@@ -6,6 +6,7 @@
 #include <array>
 #include <functional>
 
+#include "codegen/choose/ops/batch_norm.h"
 #include "codegen/choose/ops/parameter_gradient.h"
 #include "codegen/choose/ops/pooling.h"
 #include "tests/codegen/choose/examples.h"
@@ -129,6 +130,23 @@ TEST(ParameterGradientChoice, TilesCoverTheChannels) {
   large.weight = true;
   const std::string refused = llvm::toString(validate(large));
   EXPECT_NE(refused.find("at most 4096 offsets, and the kernel has 4913"), std::string::npos) << refused;
+}
+
+/// The lanes of batch norms cover all channels, divide the threads, and leave at most half of a block idle.
+TEST(BatchNormChoice, LanesCoverTheChannels) {
+  for (const DType dtype : kDTypes) {
+    for (i32 channels = 1; channels <= 300; ++channels) {
+      BatchNormProblem problem;
+      problem.dtype = dtype, problem.channels = channels;
+      ASSERT_FALSE(llvm::errorToBool(validate(problem)));
+      const SumMomentsSpec spec = choose_batch_norm(problem).sum;
+      const i32 elements = spec.vector_bytes / dtype_bytes(dtype);
+      EXPECT_EQ(channels % elements, 0);
+      EXPECT_EQ(spec.threads % spec.lanes, 0);
+      EXPECT_LE(elements * spec.lanes, spec.threads) << "a thread finishes a channel";
+      EXPECT_LT(norm_groups(spec, channels) * elements * spec.lanes, 2 * channels);
+    }
+  }
 }
 
 /// Every Spec that is chosen meets the static_asserts of its kernel, for all small channel counts.

@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "codegen/choose/choice.h"
+#include "codegen/choose/ops/batch_norm.h"
 #include "codegen/choose/ops/convolution.h"
 #include "codegen/choose/ops/dense.h"
 #include "codegen/choose/ops/depthwise.h"
@@ -162,6 +163,43 @@ std::vector<WeightGradientScalarSpec> variants(const WeightGradientScalarSpec&) 
 std::vector<AddPartsSpec> variants(const AddPartsSpec&) { return {{.split = 1}, {.split = 8}}; }
 std::vector<SumRowsSpec> variants(const SumRowsSpec&) { return {{.io = DType::F32}, {.io = DType::BF16}}; }
 std::vector<AddRowSumsSpec> variants(const AddRowSumsSpec&) { return {}; }
+/// Vectors and lanes of every width.
+std::vector<BatchNormChoice> batch_norm_choices() {
+  std::vector<BatchNormChoice> all;
+  for (const DType dtype : kDTypes) {
+    for (const i32 channels : {64, 40, 6, 3, 1}) {
+      for (const bool has_residual : {false, true}) {
+        BatchNormProblem problem;
+        problem.dtype = dtype, problem.channels = channels;
+        problem.has_residual = has_residual, problem.has_relu = channels != 40;
+        all.push_back(choose_batch_norm(problem));
+      }
+    }
+  }
+  return all;
+}
+std::vector<SumMomentsSpec> variants(const SumMomentsSpec&) {
+  std::vector<SumMomentsSpec> specs;
+  for (const BatchNormChoice& choice : batch_norm_choices()) specs.push_back(choice.sum);
+  return specs;
+}
+std::vector<FinishMomentsSpec> variants(const FinishMomentsSpec&) { return {}; }
+std::vector<NormalizeSpec> variants(const NormalizeSpec&) {
+  std::vector<NormalizeSpec> specs;
+  for (const BatchNormChoice& choice : batch_norm_choices()) specs.push_back(choice.normalize);
+  return specs;
+}
+std::vector<SumNormGradientsSpec> variants(const SumNormGradientsSpec&) {
+  std::vector<SumNormGradientsSpec> specs;
+  for (const BatchNormChoice& choice : batch_norm_choices()) specs.push_back(choice.sum_gradients);
+  return specs;
+}
+std::vector<FinishNormGradientsSpec> variants(const FinishNormGradientsSpec&) { return {}; }
+std::vector<NormalizeGradientsSpec> variants(const NormalizeGradientsSpec&) {
+  std::vector<NormalizeGradientsSpec> specs;
+  for (const BatchNormChoice& choice : batch_norm_choices()) specs.push_back(choice.normalize_gradients);
+  return specs;
+}
 std::vector<PointwiseSpec> variants(const PointwiseSpec&) {
   using Kind = PointwiseKind;
   const std::vector<Kind> chains[] = {

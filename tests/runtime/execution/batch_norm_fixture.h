@@ -117,7 +117,8 @@ class BatchNorm : public DeviceTest {
   static minuet_batch_norm_options options_of(const NormCase& of, DType dtype) {
     minuet_batch_norm_options options = MINUET_BATCH_NORM_OPTIONS_INIT;
     options.dtype = abi_dtype(dtype), options.channels = of.channels;
-    options.eps = of.eps, options.momentum = of.momentum;
+    options.eps = of.eps;
+    if (of.has_running_mean && !of.is_cumulative) options.momentum = of.momentum;
     options.has_running_mean = of.has_running_mean ? 1 : 0;
     options.is_cumulative = of.is_cumulative ? 1 : 0;
     options.has_residual = of.has_residual ? 1 : 0, options.has_relu = of.has_relu ? 1 : 0;

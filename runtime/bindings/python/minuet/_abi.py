@@ -690,8 +690,8 @@ class minuet_batch_norm_options(Structure):
     dtype: int
     channels: int
     eps: float
-    momentum: float
     has_running_mean: int
+    momentum: float
     is_cumulative: int
     has_residual: int
     has_relu: int
@@ -703,8 +703,8 @@ class minuet_batch_norm_options(Structure):
         ("dtype", c_int32),
         ("channels", c_int32),
         ("eps", c_float),
-        ("momentum", c_float),
         ("has_running_mean", c_int32),
+        ("momentum", c_float),
         ("is_cumulative", c_int32),
         ("has_residual", c_int32),
         ("has_relu", c_int32),
