@@ -1,6 +1,5 @@
 #include "tests/runtime/abi/abi_batch_norm_structs.h"
 
-#include "include/minuet/batch_norm.h"
 #include "tests/runtime/abi/abi_checks.h"
 
 namespace minuet::abi {
@@ -76,6 +75,26 @@ void check_batch_norm_gradient_arguments(Machine& machine) {
       given, MINUET_BATCH_NORM_GRADIENT_ARGUMENTS_INIT, [&](const auto* arguments) {
         return minuet_batch_norm_backward(norm.op.get(), machine.device(), arguments, nullptr);
       });
+}
+
+std::vector<float> normalized_with(Machine& machine, const minuet_batch_norm_options* options) {
+  minuet_batch_norm_op* made = nullptr;
+  check(minuet_batch_norm_create(machine.context(), options, &made));
+  const Handle<minuet_batch_norm_op> op(made, {minuet_batch_norm_destroy});
+  check(minuet_batch_norm_load(made, machine.device()));
+  int64_t bytes = 0;
+  check(minuet_batch_norm_bytes(made, machine.arch().c_str(), 2, &bytes));
+  const Buffer input(machine, std::vector<float>{1, -2}), output(machine, 8), saved(machine, 12),
+      workspace(machine, bytes);
+  minuet_batch_norm_arguments given = MINUET_BATCH_NORM_ARGUMENTS_INIT;
+  given.input = tensor(input.data(), 2, 1, MINUET_F32);
+  given.output = tensor(output.data(), 2, 1, MINUET_F32);
+  given.saved = static_cast<float*>(saved.data());
+  given.workspace = workspace.data(), given.workspace_bytes = bytes;
+  check(minuet_batch_norm_forward(made, machine.device(), &given, nullptr));
+  std::vector<float> seen = output.read<float>();
+  for (const float number : saved.read<float>()) seen.push_back(number);
+  return seen;
 }
 
 }  // namespace minuet::abi

@@ -14,6 +14,7 @@
 #include "include/minuet/pyramid.h"
 #include "include/minuet/space.h"
 #include "include/minuet/tuning.h"
+#include "tests/runtime/abi/abi_batch_norm_structs.h"
 #include "tests/runtime/abi/abi_headers.h"
 #include "tests/runtime/abi/abi_point_structs.h"
 #include "tests/runtime/abi/abi_seen.h"
@@ -52,6 +53,7 @@ class AbiDefaults : public testing::Test {
   void voxelize_options();
   void devoxelize_options();
   void select_options();
+  void batch_norm_options();
 
  protected:
   void SetUp() override {
@@ -456,6 +458,15 @@ void AbiDefaults::select_options() {
   });
 }
 
+void AbiDefaults::batch_norm_options() {
+  const auto require = [](auto& options) { options.channels = 1; };
+  compare<minuet_batch_norm_options>(MINUET_BATCH_NORM_OPTIONS_INIT, require, [&](const auto* options) {
+    Seen seen = seen_of(MINUET_OK);
+    seen.add(normalized_with(*cpu_, options));
+    return seen;
+  });
+}
+
 TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
   const std::pair<const char*, void (AbiDefaults::*)()> rows[] = {
 #define MINUET_ROW(name) {"minuet_" #name, &AbiDefaults::name},
@@ -466,6 +477,7 @@ TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
                       MINUET_ROW(parameters_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
                           MINUET_ROW(pyramid_options) MINUET_ROW(voxelize_options)
                               MINUET_ROW(devoxelize_options) MINUET_ROW(select_options)
+                                  MINUET_ROW(batch_norm_options)
 #undef MINUET_ROW
   };
   std::set<std::string> known;
