@@ -37,24 +37,25 @@ struct NormThread {
     store_vector(rows.data, byte_of(row, rows.ld), from_floats<S.io, kBytes>(values));
   }
 
-  /// Calls load(b, present, row) for a batch of rows, and then use(b, row) for those of them that are
-  /// present, for all rows of the thread from the first row of the piece up to `end`.
+  /// Calls load(b, present, row) for the first batch of rows, so that their loads are in flight while the
+  /// thread loads what it needs for all rows. All rows lie before `end`.
+  template <class Load>
+  MINUET_DEVICE void load_first(i64 end, const Load& load) const {
+    load_batch(first_row(), last_row(end), load);
+  }
+  /// Calls use(b, row) for each row of a batch that is present and then load() for the next batch, for all
+  /// rows of the thread. load_first() must have loaded the first batch.
   template <class Load, class Use>
   MINUET_DEVICE void for_rows(i64 end, const Load& load, const Use& use) const {
-    const i64 piece_end = (piece + 1) * kNormRows;
-    const i64 last = is_present ? (end < piece_end ? end : piece_end) : 0;
+    const i64 last = last_row(end);
     MINUET_NO_UNROLL
-    for (i64 first = piece * kNormRows + share; first < last; first += kBatch * kRowsAtOnce) {
-      MINUET_UNROLL
-      for (i32 b = 0; b < kBatch; ++b) {
-        const i64 row = first + b * kRowsAtOnce;
-        load(b, row < last, row);
-      }
+    for (i64 first = first_row(); first < last; first += kBatch * kRowsAtOnce) {
       MINUET_UNROLL
       for (i32 b = 0; b < kBatch; ++b) {
         const i64 row = first + b * kRowsAtOnce;
         if (row < last) use(b, row);
       }
+      load_batch(first + kBatch * kRowsAtOnce, last, load);
     }
   }
 
@@ -73,6 +74,22 @@ struct NormThread {
     load_channels(bias, 0, shift);
     MINUET_UNROLL
     for (i32 v = 0; v < kElements; ++v) result[v] = {mean[v], inverse_std[v] * scale[v], shift[v]};
+  }
+
+ private:
+  MINUET_DEVICE i64 first_row() const { return piece * kNormRows + share; }
+  /// Returns the end of the rows of the thread, which is 0 if it has no channels.
+  MINUET_DEVICE i64 last_row(i64 end) const {
+    const i64 piece_end = (piece + 1) * kNormRows;
+    return is_present ? (end < piece_end ? end : piece_end) : 0;
+  }
+  template <class Load>
+  MINUET_DEVICE void load_batch(i64 first, i64 last, const Load& load) const {
+    MINUET_UNROLL
+    for (i32 b = 0; b < kBatch; ++b) {
+      const i64 row = first + b * kRowsAtOnce;
+      load(b, row < last, row);
+    }
   }
 };
 

@@ -23,26 +23,26 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void sum_moments(MINUET_PARAMS(Bat
     float shift[kElements] = {}, sum[kElements] = {}, square[kElements] = {};
     i32 count = 0;
     Vector<S.vector_bytes> inputs[Thread::kBatch];
+    const auto load = [&](i32 b, bool present, i64 row) { inputs[b] = at.load(present, p.input, row); };
+    at.load_first(rows, load);
     float first_row[kElements];
     to_floats<S.io>(at.load(at.is_present, p.input, 0), first_row);
     if (at.piece == 0 && at.share == 0 && at.is_present) {
       MINUET_UNROLL
       for (i32 v = 0; v < kElements; ++v) p.shift[at.column + v] = first_row[v];
     }
-    at.for_rows(
-        rows, [&](i32 b, bool present, i64 row) { inputs[b] = at.load(present, p.input, row); },
-        [&](i32 b, i64 /*row*/) {
-          float x[kElements];
-          to_floats<S.io>(inputs[b], x);
-          MINUET_UNROLL
-          for (i32 v = 0; v < kElements; ++v) {
-            if (count == 0) shift[v] = x[v];
-            const float difference = x[v] - shift[v];
-            sum[v] += difference;
-            square[v] = multiply_add(difference, difference, square[v]);
-          }
-          ++count;
-        });
+    at.for_rows(rows, load, [&](i32 b, i64 /*row*/) {
+      float x[kElements];
+      to_floats<S.io>(inputs[b], x);
+      MINUET_UNROLL
+      for (i32 v = 0; v < kElements; ++v) {
+        if (count == 0) shift[v] = x[v];
+        const float difference = x[v] - shift[v];
+        sum[v] += difference;
+        square[v] = multiply_add(difference, difference, square[v]);
+      }
+      ++count;
+    });
     MINUET_UNROLL
     for (i32 v = 0; v < kElements; ++v) {
       const MomentsSum all{shift[v] - first_row[v], static_cast<float>(count), sum[v], square[v]};

@@ -22,34 +22,33 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void sum_norm_gradients(MINUET_PAR
   const i32 thread = static_cast<i32>(threadIdx.x);
   for (i64 item = blockIdx.x; item < norm_pieces(end) * groups; item += gridDim.x) {
     const Thread at(item, groups, p.shape.channels);
+    Vector<S.vector_bytes> inputs[Thread::kBatch], gradients[Thread::kBatch], outputs[Thread::kBatch];
+    const auto load = [&](i32 b, bool present, i64 row) {
+      const bool used = present && row < rows;
+      inputs[b] = at.load(used, p.input, row);
+      gradients[b] = at.load(used, p.out_gradient, row);
+      if constexpr (S.mask == ReluMask::Output) outputs[b] = at.load(used, p.output, row);
+    };
+    at.load_first(end, load);
     NormChannel channels[kElements];
     at.load_channels(p.saved, p.shape.channels, p.weight, p.bias, channels);
     float sum[kElements] = {}, product[kElements] = {};
-    Vector<S.vector_bytes> inputs[Thread::kBatch], gradients[Thread::kBatch], outputs[Thread::kBatch];
-    at.for_rows(
-        end,
-        [&](i32 b, bool present, i64 row) {
-          const bool used = present && row < rows;
-          inputs[b] = at.load(used, p.input, row);
-          gradients[b] = at.load(used, p.out_gradient, row);
-          if constexpr (S.mask == ReluMask::Output) outputs[b] = at.load(used, p.output, row);
-        },
-        [&](i32 b, i64 row) {
-          float x[kElements], gradient[kElements], output[kElements];
-          to_floats<S.io>(inputs[b], x);
-          to_floats<S.io>(gradients[b], gradient);
-          if constexpr (S.mask == ReluMask::Output) to_floats<S.io>(outputs[b], output);
-          if constexpr (S.mask != ReluMask::None) {
-            mask_gradients<S, kElements>(channels, S.mask == ReluMask::Output ? output : x, gradient);
-          }
-          if (p.residual_gradient.data != nullptr) at.store(p.residual_gradient, row, gradient);
-          if (row >= rows) return;
-          MINUET_UNROLL
-          for (i32 v = 0; v < kElements; ++v) {
-            sum[v] += gradient[v];
-            product[v] = multiply_add(gradient[v], x[v] - channels[v].mean, product[v]);
-          }
-        });
+    at.for_rows(end, load, [&](i32 b, i64 row) {
+      float x[kElements], gradient[kElements], output[kElements];
+      to_floats<S.io>(inputs[b], x);
+      to_floats<S.io>(gradients[b], gradient);
+      if constexpr (S.mask == ReluMask::Output) to_floats<S.io>(outputs[b], output);
+      if constexpr (S.mask != ReluMask::None) {
+        mask_gradients<S, kElements>(channels, S.mask == ReluMask::Output ? output : x, gradient);
+      }
+      if (p.residual_gradient.data != nullptr) at.store(p.residual_gradient, row, gradient);
+      if (row >= rows) return;
+      MINUET_UNROLL
+      for (i32 v = 0; v < kElements; ++v) {
+        sum[v] += gradient[v];
+        product[v] = multiply_add(gradient[v], x[v] - channels[v].mean, product[v]);
+      }
+    });
     MINUET_UNROLL
     for (i32 v = 0; v < kElements; ++v) {
       sums[0][v * S.threads + thread] = sum[v];
