@@ -54,6 +54,7 @@ void expect_norm(i64 rows, i64 capacity, i32 channels, i32 blocks) {
                  residual_gradient = make(false), input_gradient = make(false);
   const auto width = static_cast<std::size_t>(channels);
   std::vector<float> weight, bias, running_mean(width, 3.0f), running_variance(width, 2.0f);
+  weight.reserve(width), bias.reserve(width);
   for (i32 c = 0; c < channels; ++c) {
     weight.push_back(static_cast<float>(random.uniform(0.5, 2)));
     bias.push_back(static_cast<float>(random.uniform(-1, 1)));

@@ -31,7 +31,7 @@ double median_of(Machine& machine, const Stream& stream, const std::function<voi
 double copy_of(Machine& machine, const Stream& stream, int64_t bytes) {
   const Buffer source(machine, bytes / 2), target(machine, bytes / 2);
   const auto copy =
-      driver_function<CUresult (*)(CUdeviceptr, CUdeviceptr, size_t, CUstream)>("cuMemcpyDtoDAsync_v2");
+      driver_function<CUresult (*)(CUdeviceptr, CUdeviceptr, size_t, CUstream)>("cuMemcpyAsync");
   return median_of(machine, stream, [&] {
     copy(reinterpret_cast<CUdeviceptr>(target.data()), reinterpret_cast<CUdeviceptr>(source.data()),
          static_cast<size_t>(bytes / 2), stream.get());

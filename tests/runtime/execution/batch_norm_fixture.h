@@ -256,6 +256,7 @@ class BatchNorm : public DeviceTest {
     expect_near({saved.begin() + static_cast<int64_t>(width), saved.end() - 1}, expected.inverse_std,
                 expected.inverse_std, 4, 0, "inverse_std");
     std::vector<double> wanted, magnitudes;
+    wanted.reserve(count), magnitudes.reserve(count);
     for (size_t i = begin; i < begin + count; ++i) {
       const size_t c = i % width;
       const double value = expected.output[i];
@@ -273,6 +274,7 @@ class BatchNorm : public DeviceTest {
                        size_t first = 0, bool sums_all = true) {
     const oracle::NormResult forward = oracle::normalize(all);
     std::vector<bool> passes;
+    passes.reserve(outputs.size());
     for (const float output : outputs) passes.push_back(!all.has_relu || output > 0);
     const oracle::NormGradients expected = oracle::gradients_of(all, passes);
     const size_t width = all.width(), begin = first * width;
@@ -302,6 +304,7 @@ class BatchNorm : public DeviceTest {
     const auto n = static_cast<double>(all.rows());
     const double correction = n > 1 ? n / (n - 1) : 0;
     std::vector<double> mean, variance;
+    mean.reserve(all.width()), variance.reserve(all.width());
     for (size_t c = 0; c < all.width(); ++c) {
       mean.push_back((1 - share) * static_cast<double>(data.running_mean[c]) + share * expected.mean[c]);
       variance.push_back((1 - share) * static_cast<double>(data.running_variance[c]) +

@@ -212,6 +212,7 @@ TEST_P(BatchNorm, OfSeveralRanks) {
     const BatchNormOp op = make_op(all);
     const std::vector<int64_t> firsts{0, 600, 600, 1500};
     std::vector<std::unique_ptr<Room>> ranks;
+    ranks.reserve(3);
     for (size_t r = 0; r < 3; ++r) {
       NormCase of = all;
       of.rows = firsts[r + 1] - firsts[r], of.capacity = of.rows + 3;
