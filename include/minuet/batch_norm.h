@@ -13,11 +13,12 @@
  * raise an error.
  *
  * One rank calls minuet_batch_norm_forward and minuet_batch_norm_backward. Several ranks share statistics:
- *   minuet_batch_norm_sum -> gather `moments` of all ranks, in the order of the ranks ->
- * minuet_batch_norm_apply minuet_batch_norm_sum_gradients -> add `sums` of all ranks ->
- * minuet_batch_norm_apply_gradients Means cancel where sums of squares would, so moments are gathered, and
- * each rank merges them in the same way. With one rank, the results have the same bits as those of the two
- * calls in one.
+ * - Forward: minuet_batch_norm_sum, then the caller gathers `moments` of all ranks in their order, then
+ *   minuet_batch_norm_apply. Moments are not added, because sums of squares would lose the variance where
+ *   the mean is large. Each rank merges them in the same order, so that all have the same statistics.
+ * - Backward: minuet_batch_norm_sum_gradients, then the caller adds `sums` of all ranks, then
+ *   minuet_batch_norm_apply_gradients.
+ * With one rank, the results have the same bits as those of the two calls in one.
  *
  * Sums have a fixed order, by blocks of rows, that does not depend on the capacity: results repeat bit by
  * bit. All GPUs give the same bits, and so does the CPU device with any number of threads, but the CPU's bits
@@ -87,7 +88,7 @@ typedef struct minuet_batch_norm_arguments {
   const float* bias;             /* optional: float [channels]; null: 0 */
   const float* running_mean;     /* float [channels], with has_running_mean; else null, as the next ones */
   const float* running_variance; /* float [channels], of unbiased variances */
-  const int64_t* batch_count;    /* int64 [1]: the batches before this one; optional without is_cumulative */
+  const int64_t* batch_count;    /* int64 [1]: the batches before this one; required with is_cumulative */
   const float* all_moments;      /* for _apply: float [ranks, 2 * channels + 1], `moments` of each rank */
   int64_t ranks;                 /* for _apply: 1 to 65536 */
   /* written by _sum: */
@@ -130,11 +131,12 @@ MINUET_API minuet_status minuet_batch_norm_forward(minuet_batch_norm_op* op, min
 typedef struct minuet_batch_norm_gradient_arguments {
   size_t struct_size;
   void* ext;
-  minuet_tensor input;        /* read by each call, as the next five, which are those of the forward call */
-  minuet_tensor out_gradient; /* the gradient of the output, as `input` */
-  const int32_t* row_count;
+  minuet_tensor input;        /* read by each call, as the next five: that of the forward call */
+  minuet_tensor out_gradient; /* the gradient of the output, as `input`. With both has_relu and has_residual,
+                                 _apply_gradients does not read it */
+  const int32_t* row_count;   /* that of the forward call, as weight and bias */
   const float* weight;
-  const float* bias;  /* read with has_relu without has_residual alone */
+  const float* bias;  /* read with has_relu and without has_residual only */
   const float* saved; /* float [2 * channels + 1] of the forward call */
   /* read by _sum_gradients and _backward: */
   minuet_tensor output; /* of the forward call, with both has_relu and has_residual; else all zeros */
