@@ -191,6 +191,11 @@ SpecField spec_field(const char* name, SelectSource value) {
   return enumerator(name, "SelectSource", name_at(kNames, static_cast<std::size_t>(value)));
 }
 
+SpecField spec_field(const char* name, ReluMask value) {
+  static constexpr const char* kNames[] = {"None", "Input", "Output"};
+  return enumerator(name, "ReluMask", name_at(kNames, static_cast<std::size_t>(value)));
+}
+
 SpecField spec_field(const char* name, const PointwiseSteps& steps) {
   std::string values, tag;
   for (const PointwiseKind kind : steps.kinds) {

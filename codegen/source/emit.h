@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "codegen/source/params_fields.h"
+#include "kernels_templates/shared/batch_norm_kernels.h"
 #include "kernels_templates/shared/dense_kernels.h"
 #include "kernels_templates/shared/depthwise_kernels.h"
 #include "kernels_templates/shared/fused_kernels.h"
@@ -121,6 +122,7 @@ SpecField spec_field(const char* name, Reduction value);
 SpecField spec_field(const char* name, PointReduction value);
 SpecField spec_field(const char* name, SelectRule value);
 SpecField spec_field(const char* name, SelectSource value);
+SpecField spec_field(const char* name, ReluMask value);
 SpecField spec_field(const char* name, const PointwiseSteps& steps);
 SpecField spec_field(const char* name, bool value);
 SpecField spec_field(const char* name, i32 value);

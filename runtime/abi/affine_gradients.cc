@@ -9,7 +9,7 @@ namespace {
 llvm::Error read_scale_arguments(const AffineGradientProblem& problem, const minuet_gradient_arguments& given,
                                  bool on_gpu, AffineGradientRequest& request,
                                  std::vector<NamedMemory>& written, std::vector<NamedMemory>& read) {
-  MINUET_ASSIGN(const Tensor input, read_rows(given.input, "input", problem.channels, problem.dtype));
+  MINUET_ASSIGN(const Tensor input, read_matrix(given.input, "input", problem.channels, problem.dtype));
   if (input.rows != request.rows) {
     return make_error(StatusCode::InvalidArgument,
                       "input has {0} rows, but out_gradient has {1}: they must have as many", input.rows,
@@ -77,7 +77,7 @@ llvm::Error compute_affine_gradient(const AffineGradientChoice& choice, const mi
   MINUET_TRY(check_reserved(given.reserved));
   MINUET_TRY(refuse_pairs(given));
   MINUET_ASSIGN(const Tensor gradient,
-                read_rows(given.out_gradient, "out_gradient", problem.channels, problem.dtype));
+                read_matrix(given.out_gradient, "out_gradient", problem.channels, problem.dtype));
   request.gradient = gradient.data, request.gradient_ld = gradient.ld;
   request.rows = gradient.rows;
   read.push_back({"out_gradient", memory_of(gradient)});

@@ -1,17 +1,13 @@
 // Computes the gradients of the parameters of affine steps for the functions of gradient.h.
 #pragma once
 
-#include "runtime/abi/c_api_internal.h"
+#include "runtime/abi/single_op.h"
 
 namespace minuet {
 
 /// The engine that runs the gradients of affine steps has this many axes, which do not matter.
 inline constexpr i32 kAffineGradientNdim = 3;
 
-/// Returns OutOfRange unless the amount is 0 to kMostPairs.
-llvm::Error check_amount(i64 amount, const char* name);
-/// Reads a tensor of a call, which may have any number of rows.
-llvm::Expected<Tensor> read_rows(const minuet_tensor& given, const char* name, i32 channels, DType dtype);
 /// Returns InvalidArgument unless `which` names the gradients of the weight and the bias, or one of them. The
 /// other arguments say what these are, and what computes the gradient of the input.
 llvm::Error check_gradients(minuet_gradient which, const char* weight, const char* bias, const char* input);

@@ -20,28 +20,6 @@ llvm::Error check_differentiable(const ConvolutionProblem& problem) {
                     "that of the output");
 }
 
-llvm::Error check_amount(i64 amount, const char* name) {
-  if (amount >= 0 && amount <= kMostPairs) return llvm::Error::success();
-  return make_error(StatusCode::OutOfRange, "{0} is {1}; it must not be negative, and at most {2}", name,
-                    amount, kMostPairs);
-}
-
-llvm::Expected<Tensor> read_rows(const minuet_tensor& given, const char* name, i32 channels, DType dtype) {
-  Tensor tensor{given.data, given.rows, given.row_stride == 0 ? given.channels : given.row_stride,
-                given.channels, DType::F32};
-  llvm::Expected<DType> own_dtype = read_dtype(given.dtype);
-  if (!own_dtype) return annotate(own_dtype.takeError(), name);
-  tensor.dtype = *own_dtype;
-  if (tensor.dtype != dtype || tensor.channels != channels) {
-    return make_error(StatusCode::InvalidArgument, "{0} has {1} channels of {2}; it must have {3} of {4}",
-                      name, tensor.channels, kDTypeNames[static_cast<int>(tensor.dtype)], channels,
-                      kDTypeNames[static_cast<int>(dtype)]);
-  }
-  MINUET_TRY(check_amount(given.rows, (std::string(name) + ".rows").c_str()));
-  MINUET_TRY(check_tensor(name, tensor, tensor));
-  return tensor;
-}
-
 llvm::Error check_gradients(minuet_gradient which, const char* weight, const char* bias, const char* input) {
   if (which >= 1 && (which & ~(MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS)) == 0) {
     return llvm::Error::success();
@@ -129,7 +107,7 @@ llvm::Error read_weight_arguments(const ConvolutionProblem& forward, const minue
   MINUET_TRY(check_alignment(given.pair_count, kWordBytes, "pair_count"));
   request.list = {given.pairs, given.pair_count, given.most_pairs};
   request.is_swapped = given.swapped != 0;
-  MINUET_ASSIGN(const Tensor input, read_rows(given.input, "input", forward.in_channels, forward.dtype));
+  MINUET_ASSIGN(const Tensor input, read_matrix(given.input, "input", forward.in_channels, forward.dtype));
   request.input = input.data, request.input_rows = input.rows, request.input_ld = input.ld;
   if (llvm::Error error = read_weight_gradient(forward, given, on_gpu, request, written)) {
     return annotate(std::move(error), "weight_gradient");
@@ -166,7 +144,7 @@ llvm::Error compute(const ParameterGradientChoice& choice, const minuet_device& 
   MINUET_TRY(check_flags({{given.accumulate, "accumulate"}, {given.swapped, "swapped"}}));
   MINUET_TRY(check_reserved(given.reserved));
   MINUET_ASSIGN(const Tensor gradient,
-                read_rows(given.out_gradient, "out_gradient", forward.out_channels, forward.dtype));
+                read_matrix(given.out_gradient, "out_gradient", forward.out_channels, forward.dtype));
   if (problem.weight) {
     MINUET_TRY(read_weight_arguments(forward, given, on_gpu, request, written, read));
   } else {

@@ -16,10 +16,12 @@
 #include "codegen/base/error.h"
 #include "codegen/base/trace.h"
 #include "codegen/choose/ops/affine_gradient.h"
+#include "codegen/choose/ops/batch_norm.h"
 #include "codegen/choose/ops/parameter_gradient.h"
 #include "codegen/choose/ops/points.h"
 #include "codegen/choose/ops/pooling_gradient.h"
 #include "codegen/choose/ops/select.h"
+#include "minuet/batch_norm.h"
 #include "minuet/diagnostics.h"
 #include "minuet/generate.h"
 #include "minuet/gradient.h"
@@ -93,6 +95,10 @@ struct minuet_gradient_op {
   std::variant<minuet::ParameterGradientChoice, minuet::AffineGradientChoice> choice;
 };
 
+struct minuet_batch_norm_op {
+  std::shared_ptr<minuet::Context> context;
+  minuet::BatchNormChoice choice;
+};
 struct minuet_select_op {
   struct Selection {
     minuet::SelectChoice choice;
@@ -222,6 +228,9 @@ MINUET_ENDS_WITH(minuet_voxelize_arguments, status);
 MINUET_ENDS_WITH(minuet_devoxelize_arguments, workspace_bytes);
 MINUET_ENDS_WITH(minuet_affine_gradient_options, reserved);
 MINUET_ENDS_WITH(minuet_gradient_arguments, workspace_bytes);
+MINUET_ENDS_WITH(minuet_batch_norm_options, reserved);
+MINUET_ENDS_WITH(minuet_batch_norm_arguments, workspace_bytes);
+MINUET_ENDS_WITH(minuet_batch_norm_gradient_arguments, workspace_bytes);
 MINUET_ENDS_WITH(minuet_select_options, reserved);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the word.
 MINUET_ENDS_WITH(minuet_select_arguments, status);

@@ -14,6 +14,28 @@ llvm::Error check_array(const void* pointer, i64 elements, const char* name, std
   return check_alignment(pointer, alignment, name);
 }
 
+llvm::Error check_amount(i64 amount, const char* name) {
+  if (amount >= 0 && amount <= kMostAmount) return llvm::Error::success();
+  return make_error(StatusCode::OutOfRange, "{0} is {1}; it must not be negative, and at most {2}", name,
+                    amount, kMostAmount);
+}
+
+llvm::Expected<Tensor> read_matrix(const minuet_tensor& given, const char* name, i32 channels, DType dtype) {
+  Tensor tensor{given.data, given.rows, given.row_stride == 0 ? given.channels : given.row_stride,
+                given.channels, DType::F32};
+  llvm::Expected<DType> own_dtype = read_dtype(given.dtype);
+  if (!own_dtype) return annotate(own_dtype.takeError(), name);
+  tensor.dtype = *own_dtype;
+  if (tensor.dtype != dtype || tensor.channels != channels) {
+    return make_error(StatusCode::InvalidArgument, "{0} has {1} channels of {2}; it must have {3} of {4}",
+                      name, tensor.channels, kDTypeNames[static_cast<int>(tensor.dtype)], channels,
+                      kDTypeNames[static_cast<int>(dtype)]);
+  }
+  MINUET_TRY(check_amount(given.rows, (std::string(name) + ".rows").c_str()));
+  MINUET_TRY(check_tensor(name, tensor, tensor));
+  return tensor;
+}
+
 llvm::Error load_single_op(minuet_device* device, i32 ndim, SourceList& kernels) {
   MINUET_TRY(check_pointer(device, "device"));
   MINUET_TRY(device->open->map_engines(ndim).takeError());

@@ -11,11 +11,19 @@ constexpr i64 kWordBytes = sizeof(i32);
 /// Limits the elements from a row to the next, so that the bytes of all rows fit into 64 bits.
 constexpr i64 kMostLd = i64{1} << 28;
 
+/// Limits the numbers of rows and pairs, which a device counts in 32 bits.
+constexpr i64 kMostAmount = (i64{1} << 31) - 1;
+
 /// Returns InvalidArgument unless `value` is 0 to `most`.
 llvm::Error check_choice(int32_t value, int32_t most, const char* name);
 /// Returns InvalidArgument if the pointer is not aligned, or null although the array has elements.
 llvm::Error check_array(const void* pointer, i64 elements, const char* name,
                         std::uintptr_t alignment = kWordBytes);
+/// Returns OutOfRange unless a number of rows or pairs is 0 to kMostAmount.
+llvm::Error check_amount(i64 amount, const char* name);
+/// Reads a tensor of a call, which may have any number of rows. Returns InvalidArgument unless it has these
+/// channels and this dtype.
+llvm::Expected<Tensor> read_matrix(const minuet_tensor& given, const char* name, i32 channels, DType dtype);
 /// Lists memory that the caller may leave out.
 inline NamedMemory optional_memory(const char* name, const void* pointer, i64 bytes) {
   return {name, memory_of(pointer, pointer ? bytes : 0)};

@@ -37,7 +37,8 @@ CpuEngine::CpuEngine(std::shared_ptr<ThreadPool> pool, const VectorKernels& kern
       parameters_(*pool_),
       points_(*pool_),
       selections_(*pool_),
-      gradients_(*pool_, kernels_) {}
+      gradients_(*pool_, kernels_),
+      batch_norms_(*pool_, kernels_) {}
 
 CpuEngine::~CpuEngine() {
   for (void* memory : pinned_) std::free(memory);

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "runtime/cpu/batch_norm.h"
 #include "runtime/cpu/gradients.h"
 #include "runtime/cpu/index_ops.h"
 #include "runtime/cpu/map_ops.h"
@@ -43,6 +44,7 @@ class CpuEngine final : public Engine, private MapOperations {
   PointOperations& points() override { return points_; }
   SelectOperations& selections() override { return selections_; }
   GradientOperations& gradients() override { return gradients_; }
+  BatchNormOperations& batch_norms() override { return batch_norms_; }
   llvm::Error permute_rows(const PermuteRequest& request) override;
   llvm::Error prepare_op(const OpRequest& request) override;
   llvm::Error run_op(const OpRequest& request) override;
@@ -93,6 +95,7 @@ class CpuEngine final : public Engine, private MapOperations {
   CpuPoints points_;
   CpuSelections selections_;
   CpuGradients gradients_;
+  CpuBatchNorms batch_norms_;
   std::vector<void*> pinned_;
   i64 scratch_words_ = 0;  // Holds the number of fp32 words of scratch memory per thread of the pool.
   MapLimits limits_;

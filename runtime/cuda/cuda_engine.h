@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "runtime/cuda/batch_norm_step.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/gradient_step.h"
 #include "runtime/cuda/launcher.h"
@@ -55,6 +56,7 @@ class CudaEngine final : public Engine {
   PointOperations& points() override { return points_; }
   SelectOperations& selections() override { return selections_; }
   GradientOperations& gradients() override { return gradients_; }
+  BatchNormOperations& batch_norms() override { return batch_norms_; }
   llvm::Error permute_rows(const PermuteRequest& request) override;
   llvm::Error prepare_op(const OpRequest& request) override;
   llvm::Error send_prepared() override;
@@ -75,6 +77,7 @@ class CudaEngine final : public Engine {
         points_(*launcher_, map_->kernels32()),
         selections_(*launcher_, map_->kernels32(), map_->kernels64()),
         gradients_(*launcher_),
+        batch_norms_(*launcher_),
         options_(options) {}
   /// Points to the object that runs an op, and holds the op's number within this object.
   struct Op {
@@ -94,6 +97,7 @@ class CudaEngine final : public Engine {
   PointStep points_;
   SelectStep selections_;
   GradientStep gradients_;
+  BatchNormStep batch_norms_;
   const CudaEngineOptions options_;
   std::vector<Family> families_;              // Holds the op families of all added ops.
   std::shared_ptr<ReadbackSlots> readbacks_;  // It is null until the first start_readback().

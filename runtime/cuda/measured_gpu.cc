@@ -104,6 +104,16 @@ class MeasuredGradients final : public GradientOperations {
   const std::string arch_;
 };
 
+class MeasuredBatchNorms final : public BatchNormOperations {
+ public:
+  llvm::Error forward(const BatchNormChoice&, NormSteps, const BatchNormParams&) override {
+    return not_there();
+  }
+  llvm::Error backward(const BatchNormChoice&, NormSteps, const BatchNormGradientParams&) override {
+    return not_there();
+  }
+};
+
 class MeasuredEngine final : public Engine {
  public:
   MeasuredEngine(const EngineChoice& choice, const std::string& arch)
@@ -119,6 +129,7 @@ class MeasuredEngine final : public Engine {
   PointOperations& points() override { return points_; }
   SelectOperations& selections() override { return selections_; }
   GradientOperations& gradients() override { return gradients_; }
+  BatchNormOperations& batch_norms() override { return batch_norms_; }
   const EngineCounters& counters() const override { return counters_; }
   void reset_counters() override {}
   void set_profiling(bool) override {}
@@ -154,6 +165,7 @@ class MeasuredEngine final : public Engine {
   MeasuredPoints points_;
   MeasuredSelections selections_;
   MeasuredGradients gradients_;
+  MeasuredBatchNorms batch_norms_;
   const EngineCounters counters_;
   std::vector<Family> families_;  // Holds the op families of all added ops, in the order of CudaEngine.
   i32 ops_ = 0, permutes_ = 0;

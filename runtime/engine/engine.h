@@ -1,7 +1,7 @@
 // Declares the interface that a device offers to an execution. It consists of the Map step
 // (map_operations.h), the ops of a program, the storing of parameters (parameter_operations.h), the gradients
-// of parameters (gradient_operations.h), the work on points (point_operations.h), and levels of candidates
-// that a rule keeps (select_operations.h).
+// of parameters (gradient_operations.h), batch norms in training (batch_norm_operations.h), the work on
+// points (point_operations.h), and levels of candidates that a rule keeps (select_operations.h).
 //
 // There are two engines, runtime/cuda and runtime/cpu. All code above them (plans, networks, executions,
 // coordinate sets, kernel maps) is shared. An engine belongs to one execution, or to one object that builds
@@ -17,6 +17,7 @@
 #include "codegen/choose/choice.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
+#include "runtime/engine/batch_norm_operations.h"
 #include "runtime/engine/gradient_operations.h"
 #include "runtime/engine/map_operations.h"
 #include "runtime/engine/parameter_operations.h"
@@ -225,6 +226,7 @@ class Engine {
   virtual PointOperations& points() = 0;
   virtual SelectOperations& selections() = 0;
   virtual GradientOperations& gradients() = 0;
+  virtual BatchNormOperations& batch_norms() = 0;
   virtual llvm::Error permute_rows(const PermuteRequest& request) = 0;
   /// Prepares one op for one cloud before the op's first run on that cloud. It overwrites host memory that
   /// earlier sends may still read, so wait_for_sends() or wait() must run before it in the same call.

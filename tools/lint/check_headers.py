@@ -41,7 +41,7 @@ DEVICE_ONLY = ("kernels_templates/core/", "kernels_templates/map/", "kernels_tem
                "kernels_templates/dense/", "kernels_templates/depthwise/", "kernels_templates/fused/",
                "kernels_templates/pool/", "kernels_templates/parameters/", "kernels_templates/pointwise/",
                "kernels_templates/points/", "kernels_templates/gradient/", "kernels_templates/select/",
-               "kernels_templates/space/",
+               "kernels_templates/space/", "kernels_templates/batch_norm/",
                "tests/kernels_templates/device/",
                "tests/support/software_cuda/twins/kernels_templates/")
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <functional>
 
+#include "codegen/choose/ops/batch_norm.h"
 #include "codegen/choose/ops/pooling.h"
 #include "tests/codegen/choose/examples.h"
 
@@ -85,6 +86,23 @@ TEST(Candidates, WhatIsNotBuiltIsRefusedByItsOp) {
   grouped.groups = 5;
   refuse(grouped, StatusCode::InvalidArgument, "groups is 5");
   EXPECT_FALSE(llvm::errorToBool(validate(OpProblem(example_problem()))));
+}
+
+/// The lanes of batch norms cover all channels, divide the threads, and leave at most half of a block idle.
+TEST(BatchNormChoice, LanesCoverTheChannels) {
+  for (const DType dtype : kDTypes) {
+    for (i32 channels = 1; channels <= 300; ++channels) {
+      BatchNormProblem problem;
+      problem.dtype = dtype, problem.channels = channels;
+      ASSERT_FALSE(llvm::errorToBool(validate(problem)));
+      const SumMomentsSpec spec = choose_batch_norm(problem).sum;
+      const i32 elements = spec.vector_bytes / dtype_bytes(dtype);
+      EXPECT_EQ(channels % elements, 0);
+      EXPECT_EQ(spec.threads % spec.lanes, 0);
+      EXPECT_LE(elements * spec.lanes, spec.threads) << "a thread finishes a channel";
+      EXPECT_LT(norm_groups(spec, channels) * elements * spec.lanes, 2 * channels);
+    }
+  }
 }
 
 /// Every Spec that is chosen meets the static_asserts of its kernel, for all small channel counts.

@@ -15,12 +15,12 @@
 #include "codegen/choose/ops/dense.h"
 #include "codegen/choose/ops/depthwise.h"
 #include "codegen/choose/ops/global_pooling.h"
-#include "codegen/choose/ops/parameter_gradient.h"
 #include "codegen/choose/ops/pointwise.h"
 #include "codegen/choose/ops/pooling.h"
 #include "codegen/choose/ops/space.h"
 #include "codegen/compile/compiler.h"
 #include "tests/codegen/compile/map_kernel_variants.h"
+#include "tests/codegen/compile/training_kernel_variants.h"
 #include "tests/support/expect.h"
 
 namespace minuet {
@@ -29,7 +29,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// The Specs to compile beside the default one, by row of kernels.inc. map_kernel_variants.h has more.
+/// The Specs to compile beside the default one, by row of kernels.inc. map_kernel_variants.h and
+/// training_kernel_variants.h have more.
 std::vector<PermuteRowsSpec> variants(const PermuteRowsSpec&) {
   std::vector<PermuteRowsSpec> specs;
   for (DType io : kDTypes) {
@@ -128,58 +129,6 @@ std::vector<DevoxelizeSpec> variants(const DevoxelizeSpec&) {
       specs.push_back({.io = io, .corners = corners, .vector_bytes = corners == 2 ? dtype_bytes(io) : 16});
   }
   return specs;
-}
-std::vector<ListStepsSpec> variants(const ListStepsSpec&) { return {}; }
-/// Channels of every tile, groups, and vectors of every width.
-std::vector<ParameterGradientChoice> gradient_choices() {
-  std::vector<ParameterGradientChoice> all;
-  for (const DType dtype : kDTypes) {
-    for (const auto& [in, out, groups] : std::vector<std::array<i32, 3>>{{64, 64, 1},
-                                                                         {96, 128, 1},
-                                                                         {256, 256, 1},
-                                                                         {4, 32, 1},
-                                                                         {6, 10, 1},
-                                                                         {3, 5, 1},
-                                                                         {32, 32, 32},
-                                                                         {32, 64, 2}}) {
-      ParameterGradientProblem problem;
-      problem.forward.dtype = dtype;
-      problem.forward.in_channels = in, problem.forward.out_channels = out;
-      problem.forward.groups = groups;
-      all.push_back(choose_parameter_gradient(problem));
-    }
-  }
-  return all;
-}
-template <class Spec>
-std::vector<Spec> gradient_specs() {
-  std::vector<Spec> specs;
-  for (const ParameterGradientChoice& choice : gradient_choices()) {
-    for (const WeightGradientCandidate& candidate : choice.candidates) {
-      if (const Spec* const spec = std::get_if<Spec>(&candidate.spec)) specs.push_back(*spec);
-    }
-  }
-  return specs;
-}
-std::vector<WeightGradientSpec> variants(const WeightGradientSpec&) {
-  return gradient_specs<WeightGradientSpec>();
-}
-std::vector<WarpgroupGradientSpec> variants(const WarpgroupGradientSpec&) {
-  return gradient_specs<WarpgroupGradientSpec>();
-}
-std::vector<WeightGradientScalarSpec> variants(const WeightGradientScalarSpec&) {
-  return gradient_specs<WeightGradientScalarSpec>();
-}
-std::vector<AddPartsSpec> variants(const AddPartsSpec&) {
-  return {{.split = 1}, {.split = 8}, {.split = 8, .vector = 4}};
-}
-std::vector<SumRowsSpec> variants(const SumRowsSpec&) { return {{.io = DType::F32}, {.io = DType::BF16}}; }
-std::vector<AddRowSumsSpec> variants(const AddRowSumsSpec&) { return {}; }
-std::vector<MeasureRowsSpec> variants(const MeasureRowsSpec&) {
-  return {{.io = DType::F32}, {.io = DType::BF16}};
-}
-std::vector<SumProductsSpec> variants(const SumProductsSpec&) {
-  return {{.io = DType::F32, .normalizes = true}, {.io = DType::BF16}};
 }
 std::vector<PointwiseSpec> variants(const PointwiseSpec&) {
   using Kind = PointwiseKind;

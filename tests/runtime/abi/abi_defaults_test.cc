@@ -15,6 +15,7 @@
 #include "include/minuet/pyramid.h"
 #include "include/minuet/space.h"
 #include "include/minuet/tuning.h"
+#include "tests/runtime/abi/abi_batch_norm_structs.h"
 #include "tests/runtime/abi/abi_gradient_structs.h"
 #include "tests/runtime/abi/abi_headers.h"
 #include "tests/runtime/abi/abi_point_structs.h"
@@ -54,6 +55,7 @@ class AbiDefaults : public testing::Test {
   void voxelize_options();
   void devoxelize_options();
   void select_options();
+  void batch_norm_options();
   void affine_gradient_options();
 
  protected:
@@ -76,6 +78,16 @@ class AbiDefaults : public testing::Test {
     EXPECT_EQ(see(&initialized), seen);
     EXPECT_FALSE(seen.facts.empty());
     return seen;
+  }
+  /// The same for a single op, of which see(machine, options) gives the results.
+  template <class Options, class See>
+  void compare_results(const Options& defaults, const std::function<void(Options&)>& require,
+                       const See& see) {
+    compare<Options>(defaults, require, [&](const auto* options) {
+      Seen seen = seen_of(MINUET_OK);
+      seen.add(see(*cpu_, options));
+      return seen;
+    });
   }
 
   void add_run(Seen& seen, const NetworkRun& run) {
@@ -434,39 +446,27 @@ void AbiDefaults::voxelize_options() {
     options.channels = 1;
     for (int axis = 0; axis < 3; ++axis) options.voxel_size[axis] = 0.5f;
   };
-  compare<minuet_voxelize_options>(MINUET_VOXELIZE_OPTIONS_INIT, require, [&](const auto* options) {
-    Seen seen = seen_of(MINUET_OK);
-    seen.add(voxels_with(*cpu_, options));
-    return seen;
-  });
+  compare_results<minuet_voxelize_options>(MINUET_VOXELIZE_OPTIONS_INIT, require, voxels_with);
 }
 
 void AbiDefaults::devoxelize_options() {
-  const auto require = [](auto& options) { options.channels = 1; };
-  compare<minuet_devoxelize_options>(MINUET_DEVOXELIZE_OPTIONS_INIT, require, [&](const auto* options) {
-    Seen seen = seen_of(MINUET_OK);
-    seen.add(features_with(*cpu_, options));
-    return seen;
-  });
+  compare_results<minuet_devoxelize_options>(
+      MINUET_DEVOXELIZE_OPTIONS_INIT, [](auto& options) { options.channels = 1; }, features_with);
 }
 
 void AbiDefaults::select_options() {
-  const auto require = [](auto&) {};
-  compare<minuet_select_options>(MINUET_SELECT_OPTIONS_INIT, require, [&](const auto* options) {
-    Seen seen = seen_of(MINUET_OK);
-    seen.add(selected_with(*cpu_, options));
-    return seen;
-  });
+  compare_results<minuet_select_options>(
+      MINUET_SELECT_OPTIONS_INIT, [](auto&) {}, selected_with);
 }
 
 void AbiDefaults::affine_gradient_options() {
-  const auto require = [](auto& options) { options.channels = 2; };
-  compare<minuet_affine_gradient_options>(MINUET_AFFINE_GRADIENT_OPTIONS_INIT, require,
-                                          [&](const auto* options) {
-                                            Seen seen = seen_of(MINUET_OK);
-                                            seen.add(affine_gradient_with(*cpu_, options));
-                                            return seen;
-                                          });
+  compare_results<minuet_affine_gradient_options>(
+      MINUET_AFFINE_GRADIENT_OPTIONS_INIT, [](auto& options) { options.channels = 2; }, affine_gradient_with);
+}
+
+void AbiDefaults::batch_norm_options() {
+  compare_results<minuet_batch_norm_options>(
+      MINUET_BATCH_NORM_OPTIONS_INIT, [](auto& options) { options.channels = 1; }, normalized_with);
 }
 
 TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
@@ -479,7 +479,7 @@ TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
                       MINUET_ROW(parameters_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
                           MINUET_ROW(pyramid_options) MINUET_ROW(voxelize_options)
                               MINUET_ROW(devoxelize_options) MINUET_ROW(select_options)
-                                  MINUET_ROW(affine_gradient_options)
+                                  MINUET_ROW(affine_gradient_options) MINUET_ROW(batch_norm_options)
 #undef MINUET_ROW
   };
   std::set<std::string> known;

@@ -15,6 +15,7 @@
 #include "include/minuet/pyramid.h"
 #include "include/minuet/space.h"
 #include "include/minuet/tuning.h"
+#include "tests/runtime/abi/abi_batch_norm_structs.h"
 #include "tests/runtime/abi/abi_checks.h"
 #include "tests/runtime/abi/abi_gradient_structs.h"
 #include "tests/runtime/abi/abi_headers.h"
@@ -80,6 +81,9 @@ class Structs {
   void select_options() { check_select_options(*cpu_); }
   void select_arguments() { check_select_arguments(*cpu_); }
   void devoxelize_arguments() { check_devoxelize_arguments(*cpu_); }
+  void batch_norm_options() { check_batch_norm_options(*cpu_); }
+  void batch_norm_arguments() { check_batch_norm_arguments(*cpu_); }
+  void batch_norm_gradient_arguments() { check_batch_norm_gradient_arguments(*cpu_); }
   void gradient_arguments() { check_gradient_arguments(*cpu_); }
   void affine_gradient_options() { check_affine_gradient_options(*cpu_); }
   void pyramid_options() { check_pyramid_options(*cpu_); }
@@ -441,6 +445,8 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
                                   MINUET_ROW(voxelize_arguments) MINUET_ROW(devoxelize_arguments)
                                       MINUET_ROW(select_options) MINUET_ROW(select_arguments)
                                           MINUET_ROW(gradient_arguments) MINUET_ROW(affine_gradient_options)
+                                              MINUET_ROW(batch_norm_options) MINUET_ROW(batch_norm_arguments)
+                                                  MINUET_ROW(batch_norm_gradient_arguments)
       // Answers, which the library fills in.
       MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(shipped_network_info)
           MINUET_ROW(device_info) MINUET_ROW(plan_info) MINUET_ROW(parameter_info) MINUET_ROW(tensor_info)

@@ -692,6 +692,121 @@ class minuet_level_info(Structure):
     ]
 
 
+class minuet_batch_norm_options(Structure):
+    struct_size: int
+    ext: int | None
+    ndim: int
+    dtype: int
+    channels: int
+    eps: float
+    has_running_mean: int
+    momentum: float
+    is_cumulative: int
+    has_residual: int
+    has_relu: int
+    reserved: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("ndim", c_int32),
+        ("dtype", c_int32),
+        ("channels", c_int32),
+        ("eps", c_float),
+        ("has_running_mean", c_int32),
+        ("momentum", c_float),
+        ("is_cumulative", c_int32),
+        ("has_residual", c_int32),
+        ("has_relu", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class minuet_batch_norm_arguments(Structure):
+    struct_size: int
+    ext: int | None
+    input: Any
+    row_count: int | None
+    residual: Any
+    weight: int | None
+    bias: int | None
+    running_mean: int | None
+    running_variance: int | None
+    batch_count: int | None
+    all_moments: int | None
+    ranks: int
+    moments: int | None
+    output: Any
+    saved: int | None
+    new_running_mean: int | None
+    new_running_variance: int | None
+    new_batch_count: int | None
+    workspace: int | None
+    workspace_bytes: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("input", minuet_tensor),
+        ("row_count", c_void_p),
+        ("residual", minuet_tensor),
+        ("weight", c_void_p),
+        ("bias", c_void_p),
+        ("running_mean", c_void_p),
+        ("running_variance", c_void_p),
+        ("batch_count", c_void_p),
+        ("all_moments", c_void_p),
+        ("ranks", c_int64),
+        ("moments", c_void_p),
+        ("output", minuet_tensor),
+        ("saved", c_void_p),
+        ("new_running_mean", c_void_p),
+        ("new_running_variance", c_void_p),
+        ("new_batch_count", c_void_p),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_int64),
+    ]
+
+
+class minuet_batch_norm_gradient_arguments(Structure):
+    struct_size: int
+    ext: int | None
+    input: Any
+    out_gradient: Any
+    row_count: int | None
+    weight: int | None
+    bias: int | None
+    saved: int | None
+    output: Any
+    accumulate: int
+    reserved: int
+    weight_gradient: int | None
+    bias_gradient: int | None
+    residual_gradient: Any
+    sums: int | None
+    input_gradient: Any
+    workspace: int | None
+    workspace_bytes: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("input", minuet_tensor),
+        ("out_gradient", minuet_tensor),
+        ("row_count", c_void_p),
+        ("weight", c_void_p),
+        ("bias", c_void_p),
+        ("saved", c_void_p),
+        ("output", minuet_tensor),
+        ("accumulate", c_int32),
+        ("reserved", c_int32),
+        ("weight_gradient", c_void_p),
+        ("bias_gradient", c_void_p),
+        ("residual_gradient", minuet_tensor),
+        ("sums", c_void_p),
+        ("input_gradient", minuet_tensor),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_int64),
+    ]
+
+
 class minuet_system_info(Structure):
     struct_size: int
     driver: bytes
@@ -1693,6 +1808,16 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_execution_set_workspace": (c_int, (c_void_p, c_void_p, c_int64, c_void_p)),
     "minuet_execution_release_captures": (c_int, (c_void_p,)),
     "minuet_execution_query_level": (c_int, (c_void_p, c_int32, POINTER(minuet_level_info))),
+    "minuet_batch_norm_create": (c_int, (c_void_p, POINTER(minuet_batch_norm_options), c_void_p)),
+    "minuet_batch_norm_destroy": (None, (c_void_p,)),
+    "minuet_batch_norm_load": (c_int, (c_void_p, c_void_p)),
+    "minuet_batch_norm_bytes": (c_int, (c_void_p, c_char_p, c_int64, c_void_p)),
+    "minuet_batch_norm_sum": (c_int, (c_void_p, c_void_p, POINTER(minuet_batch_norm_arguments), c_void_p)),
+    "minuet_batch_norm_apply": (c_int, (c_void_p, c_void_p, POINTER(minuet_batch_norm_arguments), c_void_p)),
+    "minuet_batch_norm_forward": (c_int, (c_void_p, c_void_p, POINTER(minuet_batch_norm_arguments), c_void_p)),
+    "minuet_batch_norm_sum_gradients": (c_int, (c_void_p, c_void_p, POINTER(minuet_batch_norm_gradient_arguments), c_void_p)),
+    "minuet_batch_norm_apply_gradients": (c_int, (c_void_p, c_void_p, POINTER(minuet_batch_norm_gradient_arguments), c_void_p)),
+    "minuet_batch_norm_backward": (c_int, (c_void_p, c_void_p, POINTER(minuet_batch_norm_gradient_arguments), c_void_p)),
     "minuet_query_system": (c_int, (POINTER(minuet_system_info),)),
     "minuet_context_kernel_counters": (c_int, (c_void_p, POINTER(minuet_kernel_counters))),
     "minuet_context_write_trace": (c_int, (c_void_p, c_char_p)),

@@ -200,6 +200,7 @@ static void call_all(world* world) {
   call_points(world);
   call_select(world);
   call_gradients(world);
+  call_batch_norm(world);
   call_pyramid_create(world);
   call_pyramids(world);
   call_pyramid_runs(world);

@@ -11,6 +11,7 @@
 #ifndef MINUET_TESTS_CONFORMANCE_H_
 #define MINUET_TESTS_CONFORMANCE_H_
 
+#include <minuet/batch_norm.h>
 #include <minuet/diagnostics.h>
 #include <minuet/generate.h>
 #include <minuet/gradient.h>
@@ -84,6 +85,7 @@ typedef struct outputs {
   minuet_point_op* point_op;
   minuet_select_op* select_op;
   minuet_gradient_op* gradient_op;
+  minuet_batch_norm_op* batch_norm_op;
   minuet_job* job;
   void* memory;
   const uint32_t* status_word;
@@ -186,6 +188,7 @@ void call_space(world* world);
 void call_points(world* world);
 void call_select(world* world);
 void call_gradients(world* world);
+void call_batch_norm(world* world);
 void call_networks(world* world);
 void call_plans(world* world);
 void call_kernels(world* world);

@@ -1,0 +1,86 @@
+#include "codegen/choose/ops/batch_norm.h"
+
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "codegen/base/number_text.h"
+
+namespace minuet {
+namespace {
+
+constexpr i32 kMostLanes = 8;
+
+/// Returns how many vectors of a row a block works on: a power of two of which the fewest lie past the row.
+/// Of several it returns the largest one, because neighbouring vectors share cache lines. For the same reason
+/// it is not less than half of kMostLanes if the row has more vectors than that.
+i32 choose_lanes(i32 vectors) {
+  if (vectors <= kMostLanes / 2) return static_cast<i32>(std::bit_ceil(static_cast<u32>(vectors)));
+  const i32 rest = vectors % kMostLanes;
+  return rest == 0 || rest > kMostLanes / 2 ? kMostLanes : kMostLanes / 2;
+}
+
+llvm::Error check_momentum(const BatchNormProblem& problem) {
+  if (problem.is_cumulative && !problem.has_running_mean) {
+    return make_error(StatusCode::InvalidArgument,
+                      "is_cumulative is 1, but without has_running_mean there are no running statistics");
+  }
+  const std::string momentum = general_text(problem.momentum, 9);
+  if (problem.is_cumulative || !problem.has_running_mean) {
+    if (problem.momentum == 0) return llvm::Error::success();
+    return make_error(StatusCode::InvalidArgument, "momentum is {0}, but {1}: leave it 0", momentum,
+                      problem.is_cumulative ? "with is_cumulative all batches have the same share"
+                                            : "without has_running_mean there are no running statistics");
+  }
+  if (problem.momentum > 0 && problem.momentum <= 1) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument,
+                    "momentum is {0}; it must be above 0 and at most 1, because running statistics would "
+                    "never change, or not converge, otherwise",
+                    momentum);
+}
+
+}  // namespace
+
+llvm::Error validate(const BatchNormProblem& problem) {
+  if (problem.channels < 1 || problem.channels > kMostChannels) {
+    return make_error(StatusCode::InvalidArgument, "the channels are {0}; they must be 1 to {1}",
+                      problem.channels, kMostChannels);
+  }
+  if (!std::isfinite(problem.eps) || problem.eps <= 0) {
+    return make_error(StatusCode::InvalidArgument,
+                      "eps is {0}; it must be positive and finite, because the variance may be 0",
+                      general_text(problem.eps, 9));
+  }
+  return check_momentum(problem);
+}
+
+[[gnu::cold]] BatchNormChoice choose_batch_norm(const BatchNormProblem& problem) {
+  const DType io = storage_type(problem.dtype);
+  const i32 row_bytes = problem.channels * dtype_bytes(io);
+  const i32 vector_bytes = std::gcd(row_bytes, kWidestAccess);
+  const i32 lanes = choose_lanes(row_bytes / vector_bytes);
+  BatchNormChoice choice;
+  choice.problem = problem;
+  choice.sum = {.io = io, .vector_bytes = vector_bytes, .lanes = lanes};
+  choice.normalize = {.io = io,
+                      .vector_bytes = vector_bytes,
+                      .lanes = lanes,
+                      .has_residual = problem.has_residual,
+                      .has_relu = problem.has_relu};
+  choice.sum_gradients = {.io = io, .vector_bytes = vector_bytes, .lanes = lanes, .mask = problem.mask()};
+  // Of a residual, the second kernel reads the gradient, which is masked.
+  const ReluMask mask = problem.mask() == ReluMask::Input ? ReluMask::Input : ReluMask::None;
+  choice.normalize_gradients = {.io = io, .vector_bytes = vector_bytes, .lanes = lanes, .mask = mask};
+  return choice;
+}
+
+[[gnu::cold]] void add_sources(SourceList& list, const BatchNormChoice& choice) {
+  list.add(choice.sum);
+  list.add(choice.finish);
+  list.add(choice.normalize);
+  list.add(choice.sum_gradients);
+  list.add(choice.finish_gradients);
+  list.add(choice.normalize_gradients);
+}
+
+}  // namespace minuet

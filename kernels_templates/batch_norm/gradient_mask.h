@@ -1,0 +1,21 @@
+// This file finds the gradients that the ReLU of a batch norm passes on.
+#pragma once
+
+#include "kernels_templates/batch_norm/piece_rows.h"
+
+namespace minuet {
+
+/// Sets the gradients of elements to 0 whose output a ReLU made 0. `output` holds what the mask reads: inputs
+/// or outputs.
+template <auto S, i32 Elements>
+MINUET_DEVICE void mask_gradients(const NormChannel* channels, const float* output, float* gradients) {
+  MINUET_UNROLL
+  for (i32 v = 0; v < Elements; ++v) {
+    float stored = output[v];
+    // A result that is too small for the type is stored as 0.
+    if constexpr (S.mask == ReluMask::Input) stored = as_stored<S.io>(normalized(channels[v], output[v]));
+    if (!passes_gradient(stored)) gradients[v] = 0;
+  }
+}
+
+}  // namespace minuet

@@ -1,0 +1,113 @@
+// batch_norm_bench COMMIT [ROWS CHANNELS]...: how long batch norms in training take on the GPU, as single ops
+// in fp16 and fp32: forward and backward, plain, with a ReLU, and with a residual and a ReLU. By default for
+// the layers of MinkUNet42 on os1 and for 1e6 rows. Prints JSON for tools/bench/results. Times are those of
+// captured work by the GPU's clock, beside a copy that moves as many bytes: each pass reads its operands
+// twice and writes its results once.
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/runtime/execution/batch_norm_fixture.h"
+#include "tests/runtime/execution/bench_times.h"
+
+namespace minuet::abi {
+namespace {
+
+constexpr int kTimed = 40, kWarm = 10;
+
+double median_of(Machine& machine, const Stream& stream, const std::function<void()>& enqueue) {
+  enqueue();
+  check(minuet_device_synchronize(machine.device(), stream.get()));
+  const CapturedGraph graph(stream.get(), enqueue);
+  std::vector<double> times;
+  times.reserve(kTimed);
+  for (int i = -kWarm; i < kTimed; ++i) {
+    const double time = time_by_events(machine, stream, graph);
+    if (i >= 0) times.push_back(time);
+  }
+  return *summary(times).getNumber("median_ms");
+}
+
+/// Times a copy that reads and writes `bytes` bytes in all.
+double copy_of(Machine& machine, const Stream& stream, int64_t bytes) {
+  const Buffer source(machine, bytes / 2), target(machine, bytes / 2);
+  const auto copy =
+      driver_function<CUresult (*)(CUdeviceptr, CUdeviceptr, size_t, CUstream)>("cuMemcpyAsync");
+  return median_of(machine, stream, [&] {
+    copy(reinterpret_cast<CUdeviceptr>(target.data()), reinterpret_cast<CUdeviceptr>(source.data()),
+         static_cast<size_t>(bytes / 2), stream.get());
+  });
+}
+
+class Bench : public BatchNorm {
+ public:
+  static llvm::json::Object measure(Machine& machine, const Stream& stream, const NormCase& of, DType dtype) {
+    const BatchNormOp op = make_op(machine, of, dtype);
+    const Room room(machine, op.get(), of, NormData(of, dtype), dtype);
+    check(minuet_device_synchronize(machine.device(), nullptr));
+    const double forward = median_of(machine, stream, [&] {
+      check(minuet_batch_norm_forward(op.get(), machine.device(), &room.forward, stream.get()));
+    });
+    const double backward = median_of(machine, stream, [&] {
+      check(minuet_batch_norm_backward(op.get(), machine.device(), &room.backward, stream.get()));
+    });
+    // A residual is read once; with a ReLU, its gradient is written, and read in place of out_gradient.
+    const int64_t bytes = of.rows * of.channels * dtype_bytes(dtype);
+    const int64_t forward_bytes = bytes * (of.has_residual ? 4 : 3);
+    const int64_t backward_bytes = bytes * (of.has_residual ? 7 : 5);
+    return llvm::json::Object{{"dtype", kDTypeNames[static_cast<int>(dtype)]},
+                              {"rows", of.rows},
+                              {"channels", of.channels},
+                              {"residual", of.has_residual},
+                              {"relu", of.has_relu},
+                              {"forward_ms", forward},
+                              {"forward_copy_ms", copy_of(machine, stream, forward_bytes)},
+                              {"backward_ms", backward},
+                              {"backward_copy_ms", copy_of(machine, stream, backward_bytes)},
+                              {"workspace_bytes", room.workspace.bytes()}};
+  }
+  void TestBody() override {}
+};
+
+int bench(const std::string& commit, const std::vector<std::pair<int64_t, int>>& sizes) {
+  std::string reason;
+  Machine* const machine = Machine::open("cuda:0", reason);
+  if (!machine) {
+    std::fprintf(stderr, "%s\n", reason.c_str());
+    return 1;
+  }
+  const Stream stream(*machine);
+  stream.make_current();
+  llvm::json::Array layers;
+  for (const auto& [rows, channels] : sizes) {
+    for (const DType dtype : {DType::F16, DType::F32}) {
+      for (const int options : {0, 1, 2}) {
+        NormCase of;
+        of.rows = of.capacity = rows, of.channels = channels;
+        of.has_running_mean = true, of.has_relu = options > 0, of.has_residual = options > 1;
+        layers.push_back(Bench::measure(*machine, stream, of, dtype));
+      }
+    }
+  }
+  print_results(*machine, commit, llvm::json::Object{{"layers", std::move(layers)}});
+  return 0;
+}
+
+}  // namespace
+}  // namespace minuet::abi
+
+int main(int count, char** arguments) {
+  if (count < 2 || count % 2 != 0) {
+    std::fprintf(stderr, "usage: batch_norm_bench COMMIT [ROWS CHANNELS]...\n");
+    return 2;
+  }
+  std::vector<std::pair<int64_t, int>> sizes;
+  for (int i = 2; i + 1 < count; i += 2)
+    sizes.emplace_back(std::atoll(arguments[i]), std::atoi(arguments[i + 1]));
+  if (sizes.empty()) sizes = {{404000, 32}, {404000, 96}, {171000, 128}, {50000, 256}, {1000000, 64}};
+  try {
+    return minuet::abi::bench(arguments[1], sizes);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
