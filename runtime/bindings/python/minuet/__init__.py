@@ -13,6 +13,8 @@ maps and pyramids may be used from many threads at once, an execution from one a
 from . import _abi
 from ._ahead import convert_weights, precompile, shipped_networks, system_info, tune, version
 from ._arrays import bfloat16
+from ._batch_norm import BatchNorm, Normalized, NormGradients
+from ._compile_job import CompileJob
 from ._device import Allocator, Context, Device, DeviceArray, Queue
 from ._errors import (
     CancelledError,
@@ -55,7 +57,7 @@ from ._infos import (
     TuningSkip,
 )
 from ._parameters import Parameters
-from ._plan import CompileJob, Plan, Step
+from ._plan import Plan, Step
 from ._points import Devoxelizer, PointBlend, PointFeature, Voxelizer, Voxels
 from ._pyramid import Level, Map, Pyramid
 from ._select import Selected, Selector, SelectRule
@@ -83,6 +85,7 @@ __version__ = (
 __all__ = [
     "Activation",
     "Allocator",
+    "BatchNorm",
     "BundleInfo",
     "CancelledError",
     "Cloud",
@@ -114,6 +117,8 @@ __all__ = [
     "LevelInfo",
     "Map",
     "MapMethod",
+    "NormGradients",
+    "Normalized",
     "NotFoundError",
     "OutOfRangeError",
     "ParameterGradients",

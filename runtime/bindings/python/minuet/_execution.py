@@ -12,9 +12,10 @@ from ._device import Device, Queue
 from ._infos import Cloud, ExecutionCounters, ExecutionInfo, LayerInfo, LevelInfo, StageTimes, TensorInfo, told
 from ._integers import integers
 from ._library import Handle, call, library, make, using
+from ._operands import int32_output, memory_view
 from ._parameters import Parameters
 from ._plan import Plan
-from ._sets import Bounds, KernelMap, int32_output, set_bounds
+from ._sets import Bounds, KernelMap, set_bounds
 from ._types import CloudStatus, MapMethod, choose
 
 
@@ -80,15 +81,6 @@ def workspace_bytes(
         ctypes.byref(size),
     )  # fmt: skip
     return size.value
-
-
-def memory_view(memory: Any, device: Device, stream: int, what: str, is_written: bool = True) -> View:
-    """Finds memory of the device that a call works in."""
-    found = device_view(memory, device, stream, what)
-    found.require_contiguous(what)
-    if is_written:
-        found.require_writable(what, stream)
-    return found
 
 
 def array_table(views: Sequence[tuple[View, str]]) -> Any:
@@ -262,11 +254,10 @@ class Execution(Handle):
         """Runs what is prepared. Only enqueues, once memory for the outputs is there.
 
         Args:
-            inputs: features [rows, channels] of the plan's dtype, or masks of uint8 or bool, in memory of the device, one
-                for each of Plan.inputs;
-                behind them, with parameter_inputs, one array for each of Plan.parameters. Row i of the first belongs
-                to coordinate i of the caller. Columns of a wider matrix are fine where they are aligned (README.md,
-                "Arrays").
+            inputs: features [rows, channels] of the plan's dtype, or masks of uint8 or bool, in memory of the device,
+                one for each of Plan.inputs; behind them, with parameter_inputs, one array for each of Plan.parameters.
+                Row i of the first belongs to coordinate i of the caller. Columns of a wider matrix are fine where they
+                are aligned (README.md, "Arrays").
             out: the array to write to, or a sequence of them where the plan has several outputs; None: new ones (numpy
                 on the CPU, DeviceArray on a GPU). It may not overlap an input. In exact mode, an output on a level
                 that an op makes in each run needs an array with room for all rows; output_shape tells their number

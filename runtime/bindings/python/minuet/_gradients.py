@@ -8,11 +8,10 @@ from typing import Any
 from . import _abi
 from ._arrays import device_view, stream_handle
 from ._device import Context, Device
-from ._execution import memory_view
-from ._kernel import Offsets
+from ._kernel import Offsets, set_geometry
 from ._library import Handle, call, library, make
-from ._plan import set_geometry
-from ._types import Axes, DType, KernelShape, WeightsOrder, choose, dtype_of, element_of
+from ._operands import matrix, place_count, place_workspace
+from ._types import Axes, DType, KernelShape, WeightsOrder, choose, dtype_of
 
 
 class ParameterGradients(Handle):
@@ -134,20 +133,18 @@ class ParameterGradients(Handle):
         """
         handle = stream_handle(stream)
         arguments = _abi.minuet_gradient_arguments(struct_size=ctypes.sizeof(_abi.minuet_gradient_arguments))
-        arguments.out_gradient = self._matrix(device, out_gradient, self._out_channels, handle, "out_gradient")
+        arguments.out_gradient = matrix(
+            device, out_gradient, None, self._out_channels, self._dtype, handle, "out_gradient"
+        )
         if input is not None:
-            arguments.input = self._matrix(device, input, self._in_channels, handle, "input")
+            arguments.input = matrix(device, input, None, self._in_channels, self._dtype, handle, "input")
         if pairs is not None:
             found = device_view(pairs, device, handle, "pairs")
             found.require("pairs", "int32", (None, 3))
             found.require_contiguous("pairs")
             arguments.pairs, arguments.most_pairs = found.address or None, found.shape[0]
         for name, given in (("pair_count", pair_count), ("row_count", row_count)):
-            if given is None:
-                continue
-            number = device_view(given, device, handle, name)
-            number.require(name, "int32", (1,))
-            setattr(arguments, name, number.address)
+            place_count(arguments, name, given, device, handle)
         if weight_gradient is not None:
             target = device_view(weight_gradient, device, handle, "weight_gradient")
             target.require_writable("weight_gradient", handle)
@@ -162,18 +159,7 @@ class ParameterGradients(Handle):
         if weight_gradient is None or self._is_affine:
             arguments.weights_order = 0
         arguments.accumulate, arguments.swapped = int(accumulate), int(swapped)
-        if workspace is None:
-            needed = self.bytes(device.arch, arguments.most_pairs, arguments.out_gradient.rows)
-            workspace = device.empty(max(1, needed), "uint8", handle)
-        arguments.workspace, arguments.workspace_bytes = memory_view(workspace, device, handle, "workspace").memory
+        most = (arguments.most_pairs, arguments.out_gradient.rows)
+        held = place_workspace(arguments, workspace, lambda: self.bytes(device.arch, *most), device, handle)
         call("minuet_gradient_compute", self, device, ctypes.byref(arguments), handle)
-
-    def _matrix(self, device: Device, given: Any, channels: int, stream: int, what: str) -> _abi.minuet_tensor:
-        found = device_view(given, device, stream, what)
-        found.require(what, element_of(self._dtype), (None, channels))
-        row, column = found.strides or (channels, 1)
-        if column != 1 and channels > 1:
-            raise ValueError(f"the channels of {what} must be adjacent in memory: give a contiguous array")
-        # The stride of a single row has no meaning.
-        row = row if found.shape[0] > 1 else channels
-        return _abi.minuet_tensor(found.address or None, found.shape[0], row, channels, self._dtype)
+        del held

@@ -6,15 +6,19 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
+from . import _abi
 from ._integers import integers
 from ._types import Axes, KernelShape, axes, choose
 
 Offsets = Sequence[Sequence[int]]
 
 
-def kernel_lengths(
-    ndim: int, kernel_size: Axes, kernel_shape: KernelShape | str, offsets: Offsets | None
-) -> list[int]:
+def require_ndim(ndim: int) -> None:
+    if not 1 <= ndim <= _abi.MINUET_MAX_DIM:
+        raise ValueError(f"ndim is {ndim}, and 1 to {_abi.MINUET_MAX_DIM} are supported")
+
+
+def kernel_lengths(ndim: int, kernel_size: Axes, kernel_shape: KernelShape | str, offsets: Offsets | None) -> list[int]:
     """Returns the lengths of the axes of a weight that count offsets. Their product is the number of offsets."""
     if offsets is not None:
         return [len(offsets)]
@@ -50,3 +54,19 @@ def set_kernel(
     options.offset_count = len(offsets)
     options.offsets = ctypes.addressof(array) if numbers else None
     return array
+
+
+def set_geometry(
+    options: Any,
+    ndim: int,
+    kernel_size: Axes,
+    stride: Axes,
+    dilation: Axes,
+    padding: Axes | None,
+    kernel_shape: KernelShape | str,
+    offsets: Offsets | None,
+) -> Any:
+    """Fills in the kernel and the stride of options, and returns what set_kernel() does."""
+    require_ndim(ndim)
+    options.stride[:ndim] = axes(stride, ndim, "stride")
+    return set_kernel(options, ndim, kernel_size, dilation, padding, kernel_shape, offsets)

@@ -13,19 +13,16 @@ import numpy as np
 
 from . import _abi
 from ._arrays import host_floats
+from ._compile_job import CompileJob
 from ._device import Context, Device, Path
 from ._infos import KernelCode, ParameterInfo, PlanInfo, TensorInfo, TunedChoice, told
-from ._kernel import Offsets, kernel_lengths, set_kernel
+from ._kernel import Offsets, kernel_lengths, require_ndim, set_geometry
 from ._kernels import KernelVisitor, kernel_code, visitor_of
 from ._library import (
     Callback,
     Handle,
-    LastingCallback,
-    ask,
     call,
     call_with,
-    calling_back,
-    error_of,
     library,
     make,
     read_text,
@@ -180,7 +177,7 @@ class Plan(Handle):
             input_gradient: the plan computes the gradient of the convolution's input from that of its output, over
                 KernelMap.transpose() of its map.
         """
-        _require_ndim(ndim)
+        require_ndim(ndim)
         options = _abi.minuet_convolution_options(struct_size=ctypes.sizeof(_abi.minuet_convolution_options))
         kept = [set_geometry(options, ndim, kernel_size, stride, dilation, padding, kernel_shape, offsets)]
         lengths = kernel_lengths(ndim, kernel_size, kernel_shape, offsets)
@@ -292,7 +289,7 @@ class Plan(Handle):
 
     @classmethod
     def _space(cls, context: Context, function: str, channels: int, stride: Axes, ndim: int, dtype: Any) -> Plan:
-        _require_ndim(ndim)
+        require_ndim(ndim)
         options = _abi.minuet_space_options(struct_size=ctypes.sizeof(_abi.minuet_space_options))
         options.ndim, options.dtype, options.channels = ndim, dtype_of(dtype), channels
         options.stride[:ndim] = axes(stride, ndim, "stride")
@@ -481,11 +478,6 @@ class Plan(Handle):
         return tuple(choices)
 
 
-def _require_ndim(ndim: int) -> None:
-    if not 1 <= ndim <= _abi.MINUET_MAX_DIM:
-        raise ValueError(f"ndim is {ndim}, and 1 to {_abi.MINUET_MAX_DIM} are supported")
-
-
 def _channels_of(
     shape: tuple[int, ...], kernel: list[int], groups: int, in_channels: int | None, out_channels: int | None
 ) -> tuple[int, int]:
@@ -504,53 +496,3 @@ def _channels_of(
             f"kernel of size {kernel}, then in_channels / groups and out_channels; check kernel_size and the order"
         )
     return shape[-2] * groups if in_channels is None else in_channels, shape[-1]
-
-
-def set_geometry(
-    options: Any,
-    ndim: int,
-    kernel_size: Axes,
-    stride: Axes,
-    dilation: Axes,
-    padding: Axes | None,
-    kernel_shape: KernelShape | str,
-    offsets: Offsets | None,
-) -> Any:
-    """Fills in the kernel and the stride of options, and returns what set_kernel() does."""
-    _require_ndim(ndim)
-    options.stride[:ndim] = axes(stride, ndim, "stride")
-    return set_kernel(options, ndim, kernel_size, dilation, padding, kernel_shape, offsets)
-
-
-class CompileJob(Handle):
-    """A compile in the background (Plan.compile_async). Closing it, or dropping it, cancels the compile."""
-
-    def __init__(self, plan: Plan, arch: str, done: Callable[[Exception | None], object] | None = None) -> None:
-        def finish(status: int, user: object) -> None:
-            assert done is not None
-            done(None if status == _abi.MINUET_OK else error_of(status))
-
-        callback = LastingCallback(_abi.minuet_job_callback, finish if done is not None else None)
-        with calling_back():
-            pointer = make("minuet_plan_compile_async", plan, arch.encode(), callback.pointer, None)
-        super().__init__(pointer, library.minuet_job_destroy, plan, callback)
-        # The job's thread may call Python, which is impossible once the interpreter is gone.
-        self._finalizer.atexit = True
-
-    @property
-    def done(self) -> bool:
-        """Says whether the compile has ended."""
-        return bool(ask("minuet_job_done", self))
-
-    def cancel(self) -> None:
-        """Asks the compile to stop, and returns at once."""
-        ask("minuet_job_cancel", self)
-
-    def wait(self) -> None:
-        """Waits for the end.
-
-        Raises:
-            CancelledError: the compile was stopped before.
-            Error: it failed.
-        """
-        call("minuet_job_wait", self)

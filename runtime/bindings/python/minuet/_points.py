@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -11,9 +11,8 @@ from typing import Any
 from . import _abi
 from ._arrays import View, device_view, stream_handle
 from ._device import Context, Device
-from ._execution import memory_view
 from ._library import Handle, call, library, make
-from ._sets import int32_output
+from ._operands import int32_output, output_array, place_count, place_workspace, row_stride
 from ._types import Axes, DType, axes, dtype_of, element_of
 
 
@@ -72,45 +71,15 @@ def _place_points(
     found.require("points", "float32", (None, None))
     if found.shape[1] < least_columns:
         raise ValueError(f"points has {found.shape[1]} columns; it must have at least {least_columns}")
-    row, column = found.strides or (found.shape[1], 1)
-    if column != 1 and found.shape[1] > 1:
-        raise ValueError("the columns of points must be adjacent in memory: give a contiguous array")
     arguments.points = found.address or None
-    # The stride of a single row has no meaning.
-    arguments.most, arguments.points_ld = found.shape[0], row if found.shape[0] > 1 else found.shape[1]
-    for name, given, shape in (("batch", batch, (found.shape[0],)), ("count", count, (1,))):
-        if given is None:
-            continue
-        numbers = device_view(given, device, stream, name)
-        numbers.require(name, "int32", shape)
-        numbers.require_contiguous(name)
-        setattr(arguments, name, numbers.address or None)
+    arguments.most, arguments.points_ld = found.shape[0], row_stride(found, "points")
+    if batch is not None:
+        numbers = device_view(batch, device, stream, "batch")
+        numbers.require("batch", "int32", (found.shape[0],))
+        numbers.require_contiguous("batch")
+        arguments.batch = numbers.address or None
+    place_count(arguments, "count", count, device, stream)
     return found
-
-
-def writable_features(
-    device: Device, out: Any, shape: tuple[int, int], dtype: str, stream: int, what: str
-) -> tuple[Any, int]:
-    """Returns `out`, or a new array, of features on the device, and its address."""
-    result = device.empty(shape, dtype, stream) if out is None else out
-    found = device_view(result, device, stream, what)
-    found.require(what, dtype, shape)
-    found.require_contiguous(what)
-    found.require_writable(what, stream)
-    return result, found.address
-
-
-def place_workspace(
-    arguments: Any, workspace: Any, bytes_needed: Callable[[], int], device: Device, stream: int
-) -> Any:
-    """Fills in the workspace of arguments, and returns it: it must live until the call is done."""
-    if workspace is None:
-        size = bytes_needed()
-        if size == 0:
-            return None
-        workspace = device.empty(size, "uint8", stream)
-    arguments.workspace, arguments.workspace_bytes = memory_view(workspace, device, stream, "workspace").memory
-    return workspace
 
 
 class Voxelizer(Handle):
@@ -214,7 +183,7 @@ class Voxelizer(Handle):
         for name, shape in made.items():
             arrays[name], address = int32_output(device, getattr(out, name, None), shape, handle, name)
             setattr(arguments, name, address or None)
-        features, address = writable_features(
+        features, address = output_array(
             device,
             getattr(out, "features", None),
             (capacity, self._channels),
@@ -313,10 +282,7 @@ class Devoxelizer(Handle):
             rows.require("point_rows", "int32", (None,))
             rows.require_contiguous("point_rows")
             arguments.point_rows, arguments.most = rows.address or None, rows.shape[0]
-            if count is not None:
-                number = device_view(count, device, handle, "count")
-                number.require("count", "int32", (1,))
-                arguments.count = number.address
+            place_count(arguments, "count", count, device, handle)
         else:
             if points is None or coordinates is None or point_rows is not None:
                 raise ValueError("this blend looks voxels up: give points and coordinates, and no point_rows")
@@ -325,10 +291,7 @@ class Devoxelizer(Handle):
             cells.require("coordinates", "int32", (found.shape[0], 1 + self._ndim))
             cells.require_contiguous("coordinates")
             arguments.coordinates = cells.address or None
-        if row_count is not None:
-            number = device_view(row_count, device, handle, "row_count")
-            number.require("row_count", "int32", (1,))
-            arguments.row_count = number.address
+        place_count(arguments, "row_count", row_count, device, handle)
         held = place_workspace(
             arguments,
             workspace,
@@ -337,7 +300,7 @@ class Devoxelizer(Handle):
             handle,
         )
         shape = (arguments.most, self._channels)
-        output, address = writable_features(device, out, shape, element_of(self._dtype), handle, "output")
+        output, address = output_array(device, out, shape, element_of(self._dtype), handle, "output")
         arguments.output = address or None
         call("minuet_devoxelize", self, device, ctypes.byref(arguments), handle)
         del held

@@ -11,13 +11,14 @@ from typing import Any
 from . import _abi
 from ._arrays import device_view, stream_handle
 from ._device import Context, Device
-from ._execution import array_table, input_view, like_input, memory_view, output_view
+from ._execution import array_table, input_view, like_input, output_view
 from ._integers import integers
 from ._kernel import Offsets, set_kernel
 from ._library import Handle, call, library, make, using
+from ._operands import int32_output, memory_view
 from ._parameters import Parameters
 from ._plan import Plan
-from ._sets import Bounds, int32_output, set_bounds
+from ._sets import Bounds, set_bounds
 from ._types import Axes, KernelShape, Purpose, SetOrder, axes
 
 

@@ -13,8 +13,7 @@ from . import _abi
 from ._arrays import View, device_view, stream_handle
 from ._device import Context, Device
 from ._library import Handle, call, library, make
-from ._points import place_workspace, writable_features
-from ._sets import int32_output
+from ._operands import int32_output, output_array, place_count, place_workspace, row_stride
 from ._types import Axes, DType, axes, dtype_of, element_of
 
 
@@ -136,10 +135,7 @@ class Selector(Handle):
         rows.require("coordinates", "int32", (None, 1 + self._ndim))
         rows.require_contiguous("coordinates")
         arguments.coordinates, arguments.most_rows = rows.address or None, rows.shape[0]
-        if row_count is not None:
-            number = device_view(row_count, device, stream, "row_count")
-            number.require("row_count", "int32", (1,))
-            arguments.row_count = number.address
+        place_count(arguments, "row_count", row_count, device, stream)
         return rows.shape[0] * self._children
 
     def _place_scores(self, arguments: Any, scores: Any, candidates: int, device: Device, stream: int) -> None:
@@ -150,12 +146,7 @@ class Selector(Handle):
             arguments.scores, arguments.scores_ld = found.address or None, 1
             return
         found.require("scores", element_of(self._dtype), (arguments.most_rows, self._children))
-        row, column = found.strides or (self._children, 1)
-        if column != 1 and self._children > 1:
-            raise ValueError("the scores of a row must be adjacent in memory: give a contiguous array")
-        # The stride of a single row has no meaning.
-        arguments.scores_ld = row if found.shape[0] > 1 else self._children
-        arguments.scores = found.address or None
+        arguments.scores, arguments.scores_ld = found.address or None, row_stride(found, "scores")
 
     def run(
         self,
@@ -212,7 +203,7 @@ class Selector(Handle):
             arrays[name], address = int32_output(device, getattr(out, name, None), shape, handle, name)
             setattr(arguments, "selected" if name == "coordinates" else name, address or None)
         if self._rule == SelectRule.NONZERO:
-            arrays["features"], address = writable_features(
+            arrays["features"], address = output_array(
                 device,
                 getattr(out, "features", None),
                 (capacity, self._channels),

@@ -13,6 +13,7 @@ from ._arrays import device_view, stream_handle
 from ._device import Device, Queue
 from ._kernel import Offsets, set_kernel
 from ._library import Handle, ask, ask_count, call, library, make, using
+from ._operands import int32_output
 from ._types import Axes, KernelShape, axes
 
 Bounds = tuple[Sequence[int], Sequence[int]]
@@ -26,16 +27,6 @@ def set_bounds(options: Any, bounds: Bounds | None, ndim: int) -> None:
     for name, given in zip(("least", "greatest"), bounds, strict=True):
         numbers = axes(given, 1 + ndim, f"the {name} of the bounds (batch first)")
         getattr(options, name)[: 1 + ndim] = numbers
-
-
-def int32_output(device: Device, out: Any, shape: tuple[int, ...], stream: int, what: str) -> tuple[Any, int]:
-    """Returns `out`, or a new array, of int32 on the device, and its address."""
-    result = device.empty(shape, "int32", stream) if out is None else out
-    found = device_view(result, device, stream, what)
-    found.require(what, "int32", shape)
-    found.require_contiguous(what)
-    found.require_writable(what, stream)
-    return result, found.address
 
 
 class Coordinates(Handle):

@@ -150,8 +150,9 @@ def test_space_to_channel_and_back(device, context, generator, dtype, stride):
     padding = 0 if max(stride) > 2 else None
     down = minuet.KernelMap(fine, coarse, stride, padding=padding)
     features = oracle.encode(generator.integers(-64, 65, (100, 6)) / 64, dtype)
-    plans = minuet.Plan.space_to_channel(context, 6, stride, dtype=dtype), minuet.Plan.channel_to_space(
-        context, 6, stride, dtype=dtype
+    plans = (
+        minuet.Plan.space_to_channel(context, 6, stride, dtype=dtype),
+        minuet.Plan.channel_to_space(context, 6, stride, dtype=dtype),
     )
     results = [device.to_device(features)]
     for plan, kernel_map in zip(plans, (down, down.transpose()), strict=True):
