@@ -348,8 +348,9 @@ class BatchNorm(Handle):
         self, device: Device, input: Any, saved: Any, weight: Any, bias: Any, row_count: Any, stream: int
     ) -> _abi.minuet_batch_norm_gradient_arguments:
         """Returns arguments with what every call for gradients reads."""
-        size = ctypes.sizeof(_abi.minuet_batch_norm_gradient_arguments)
-        arguments = _abi.minuet_batch_norm_gradient_arguments(struct_size=size)
+        arguments = _abi.minuet_batch_norm_gradient_arguments(
+            struct_size=ctypes.sizeof(_abi.minuet_batch_norm_gradient_arguments)
+        )
         arguments.input = matrix(device, input, None, self._channels, self._dtype, stream, "input")
         place_count(arguments, "row_count", row_count, device, stream)
         self._read(arguments, "saved", saved, 2 * self._channels + 1, device, stream)

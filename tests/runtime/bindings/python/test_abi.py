@@ -90,7 +90,7 @@ def test_struct_sizes_are_set():
         for name, argument in re.findall(r"= _abi\.(minuet_\w+)\(([^)]*)", path.read_text()):
             kind = getattr(_abi, name)
             if isinstance(kind, type) and "struct_size" in dict(kind._fields_):
-                assert argument.startswith(f"struct_size=ctypes.sizeof(_abi.{name}"), f"{path.name}: {name}"
+                assert argument.lstrip().startswith(f"struct_size=ctypes.sizeof(_abi.{name}"), f"{path.name}: {name}"
 
 
 def test_integers_that_c_would_cut_off():

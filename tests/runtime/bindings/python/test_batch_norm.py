@@ -273,7 +273,7 @@ def test_without_rows(device, context):
 
 
 def test_refusals(context, cpu):
-    with pytest.raises(minuet.InvalidArgumentError, match="channels is 0"):
+    with pytest.raises(minuet.InvalidArgumentError, match="the channels are 0"):
         minuet.BatchNorm(context, 0)
     with pytest.raises(minuet.InvalidArgumentError, match="momentum"):
         minuet.BatchNorm(context, 4, momentum=0.5)
