@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "tests/support/environment.h"
 #include "tests/support/expect.h"
@@ -61,6 +62,18 @@ std::string bin_of(const std::vector<std::array<float, 4>>& points) {
   return bytes;
 }
 
+/// The voxels of 0.05 m that have a finite point, counted from `corner`.
+std::set<std::array<double, 3>> cells_of(const std::vector<std::array<float, 4>>& points,
+                                         const std::array<double, 3>& corner) {
+  std::set<std::array<double, 3>> cells;
+  for (const auto& point : points) {
+    std::array<double, 3> cell{};
+    for (size_t a = 0; a < 3; ++a) cell[a] = std::floor((double{point[a]} - corner[a]) / 0.05);
+    if (std::isfinite(cell[0]) && std::isfinite(cell[1]) && std::isfinite(cell[2])) cells.insert(cell);
+  }
+  return cells;
+}
+
 class CliPoints : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -101,9 +114,11 @@ TEST_P(CliPoints, CountsAreThoseOfTheVoxelsMadeOnTheCpu) {
                     "--range", "-10,-10,-3,10,12,1", "--max-points", "2", "--max-voxels", "300"}),
             "3000 points, 1746 outside the range, 93 past --max-points, 782 past --max-voxels, 300 voxels of "
             "0.2 m");
-  const std::string cloud = folder_.file("p.bin", bin_of(draw_points(400, 3, /*with_invalid=*/true)));
-  EXPECT_THAT(counts({cloud, "--skip-invalid", "--voxel-size", "0.05"}),
-              testing::StartsWith("400 points, 24 invalid ones dropped, "));
+  const std::vector<std::array<float, 4>> drawn = draw_points(400, 3, /*with_invalid=*/true);
+  const std::string cloud = folder_.file("p.bin", bin_of(drawn));
+  EXPECT_EQ(counts({cloud, "--skip-invalid", "--voxel-size", "0.05"}),
+            "400 points, 24 invalid ones dropped, " + std::to_string(cells_of(drawn, {}).size()) +
+                " voxels of 0.05 m");
 }
 
 TEST_P(CliPoints, CountsOfARecordedCloud) {
@@ -114,7 +129,8 @@ TEST_P(CliPoints, CountsOfARecordedCloud) {
 
 /// The voxels of one cloud, made by the tool and by the network, give the same bits.
 TEST_P(CliPoints, ANetworkFromPointsGivesWhatVoxelsOfTheToolGive) {
-  const std::string cloud = folder_.file("p.bin", bin_of(draw_points(900, 5, /*with_invalid=*/true)));
+  const std::vector<std::array<float, 4>> drawn = draw_points(900, 5, /*with_invalid=*/true);
+  const std::string cloud = folder_.file("p.bin", bin_of(drawn));
   const auto layers = [](const char* first, const char* last) {
     return R"({"name": "both", "ndim": 3, )" + std::string(first) +
            R"({"op": "block", "name": "a", "width": 0, "kernel_size": 3},
@@ -162,10 +178,35 @@ TEST_P(CliPoints, ANetworkFromPointsGivesWhatVoxelsOfTheToolGive) {
     EXPECT_EQ(report.getInteger("skipped"), int64_t{53});
     EXPECT_EQ((*report.getArray("inputs"))[0].getAsObject()->getInteger("rows"), int64_t{900 - 53});
     EXPECT_EQ(report.getArray("inputs")->size(), 1u);
-    EXPECT_GT(*report.getInteger("voxels"), 100);
+    EXPECT_EQ(report.getInteger("voxels"), static_cast<int64_t>(cells_of(drawn, {}).size()));
     EXPECT_EQ(report.getInteger("voxels"),
               (*report.getArray("levels"))[1].getAsObject()->getInteger("voxels"));
   }
+}
+
+/// Voxels are counted from the origin + `low`, in `run` and in `view`.
+TEST_P(CliPoints, LowMovesTheVoxelsOfRunAndOfView) {
+  const std::vector<std::array<float, 4>> drawn = draw_points(600, 19, /*with_invalid=*/false);
+  const std::string cloud = folder_.file("p.bin", bin_of(drawn));
+  const std::string network = folder_.file("low.json", R"({"name": "low", "ndim": 3,
+      "inputs": [{"name": "points", "channels": 4}], "channels": [8],
+      "layers": [{"op": "voxelize", "voxel_size": [0.05, 0.05, 0.05], "low": [0.011, 0.023, -0.017]},
+                 {"op": "block", "name": "a", "width": 0, "kernel_size": 1}, {"op": "devoxelize"}]})");
+  std::set<size_t> differ;
+  for (const std::array<double, 3>& origin : {std::array<double, 3>{}, {0.017, 0.004, 0.009}}) {
+    SCOPED_TRACE(origin[0]);
+    std::vector<std::string> more;
+    if (origin[0] != 0) more = {"--origin", "0.017,0.004,0.009"};
+    const std::array<double, 3> corner{origin[0] + 0.011, origin[1] + 0.023, origin[2] - 0.017};
+    const size_t voxels = cells_of(drawn, corner).size();
+    differ.insert({voxels, cells_of(drawn, origin).size()});
+    expect_done({"run", cloud, "--network", network, "--json", folder_.path("r.json")}, more);
+    EXPECT_EQ(json_in(folder_.path("r.json")).getInteger("voxels"), static_cast<int64_t>(voxels));
+    const std::string out =
+        expect_done({"view", cloud, "--network", network, "--output", folder_.path("v.html")}, more).out;
+    EXPECT_THAT(out, testing::ContainsRegex("\n +1 +" + std::to_string(voxels) + " "));
+  }
+  EXPECT_EQ(differ.size(), 4u) << "each place gives another number of voxels";
 }
 
 /// A copy of a description with a range: points outside are in no voxel, and counted.
