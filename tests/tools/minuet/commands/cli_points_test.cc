@@ -274,6 +274,55 @@ TEST_P(CliPoints, OutputsGrowWithTheLevelsOfARun) {
   expect_refused({"tune", "run", "object_0.01", "--network", network}, "such a network cannot be tuned");
 }
 
+/// A file of a mask keeps the rows whose number is not 0, in their order.
+TEST_P(CliPoints, AMaskFromAFileKeepsRows) {
+  const std::string network = folder_.file("mask.json", R"({"name": "mask", "ndim": 3,
+      "inputs": [{"name": "points", "channels": 4},
+                 {"name": "keep", "channels": 1, "type": "mask", "level": "points"}],
+      "outputs": ["kept"],
+      "layers": [{"op": "prune", "input": "points", "by": "keep", "output": "kept0"},
+                 {"op": "relu", "output": "kept"}]})");
+  Random random(23);
+  constexpr float kMarks[] = {0, 1, -0.0f, 0.25f, -3, 0, 200, 1e-30f};
+  std::vector<int32_t> coordinates, wanted_coordinates;
+  std::vector<float> features, marks, wanted;
+  for (int32_t i = 0; i < 200; ++i) {
+    const int32_t row[] = {0, i % 7, i / 7, -i};
+    const float mark = kMarks[random.below(std::size(kMarks))];
+    coordinates.insert(coordinates.end(), row, row + 4);
+    marks.push_back(mark);
+    if (mark != 0) wanted_coordinates.insert(wanted_coordinates.end(), row, row + 4);
+    for (int c = 0; c < 4; ++c) {
+      features.push_back(static_cast<float>(random.uniform(-1, 1)));
+      if (mark != 0) wanted.push_back(std::max(features.back(), 0.0f));
+    }
+  }
+  ASSERT_GT(wanted.size(), 200u);
+  ASSERT_LT(wanted.size(), 700u);
+  const std::string cells = folder_.file("c.npy", npy_bytes(coordinates, {200, 4}));
+  const std::string of_cells = folder_.file("f.npy", npy_bytes(features, {200, 4}));
+  const std::string mask = folder_.file("m.npy", npy_bytes(marks, {200, 1}));
+  const std::vector<std::string> run = {
+      "run",     "--coordinates", cells,        "--features",         of_cells, "--network", network,
+      "--dtype", "fp32",          "--dataflow", "gather-gemm-scatter"};
+  const auto with = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> all = run;
+    all.insert(all.end(), more);
+    return all;
+  };
+  expect_done(with({"--repeat", "2", "--input-of", "keep=" + mask, "--output-of",
+                    "kept=" + folder_.path("k.npy"), "--coordinates-of", "kept=" + folder_.path("kc.npy")}));
+  EXPECT_EQ(values_in<float>(folder_.path("k.npy")), wanted);
+  EXPECT_EQ(values_in<int32_t>(folder_.path("kc.npy")), wanted_coordinates);
+  marks.pop_back();
+  const std::string few = folder_.file("few.npy", npy_bytes(marks, {199, 1}));
+  expect_refused(with({"--input-of", "keep=" + few}), "has 199 rows, but level 0");
+  marks.push_back(1);
+  const std::string wide = folder_.file("wide.npy", npy_bytes(marks, {100, 2}));
+  expect_refused(with({"--input-of", "keep=" + wide}), "has 2 columns, but the input 'keep' has 1 channels");
+  expect_refused(run, "give those of keep too");
+}
+
 TEST_P(CliPoints, BenchTimesPointsInBothModes) {
   const std::string network = folder_.file("points.json", R"({"name": "points", "ndim": 3,
       "inputs": [{"name": "points", "channels": 4}], "channels": [8],
