@@ -189,7 +189,18 @@ MINUET_API minuet_status minuet_devoxelize(minuet_point_op* op, minuet_device* d
  * of each point; and `count`, int32 [1] in device memory, how many of the N points there are. An empty array
  * stands for no `batch` (all points are of item 0) or no `count` (there are N points), and both may be left
  * out if no inputs follow them. A count needs an execution with level_capacity, whose arrays on the points'
- * level have level_capacity[0] rows. */
+ * level have level_capacity[0] rows.
+ *
+ * A network whose layers make levels in each run (voxelize, prune, subdivide, from_dense with new_level)
+ * forgets what the last run made as soon as minuet_execution_run, _run_arrays or a prepare is called, before
+ * the arguments are read. After a call that fails, queries of those levels are thus FAILED_PRECONDITION, with
+ * three exceptions:
+ * - If a run fails because outputs have fewer rows than it needs, minuet_execution_output_shape_of gives the
+ *   needed rows of each such output whose level the run has reached.
+ * - In capacity mode, minuet_execution_read_cloud and _copy_cloud give what the last prepare or run that was
+ *   not refused wrote.
+ * - Once a run has been captured, replays make the levels without a call, so queries give what the device
+ *   holds, until minuet_execution_release_captures. */
 MINUET_API minuet_status minuet_execution_read_points(minuet_execution* execution, int32_t* counts,
                                                       int32_t count, void* stream);
 

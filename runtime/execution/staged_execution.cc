@@ -330,6 +330,7 @@ llvm::Error StagedExecution::set_workspace(void* /*workspace*/, i64 /*bytes*/, v
 }
 
 void StagedExecution::release_captures() {
+  may_replay_ = false;
   for (const std::unique_ptr<Stage>& stage : stages_) stage->execution->release_captures();
 }
 

@@ -9,9 +9,11 @@
 // use it. In capacity mode, create() reserves all memory, so that a run never needs more, and only enqueues
 // work.
 //
-// What a run has made is valid until the next run or prepare begins. If that fails, nothing is valid, but a
-// run that fails because an output has too few rows leaves the number that it needs. The class is not
-// thread-safe.
+// What a run has made is valid until the next run or prepare begins. If that fails, nothing is valid, with
+// three exceptions. A run that fails because outputs of a stage have too few rows leaves the numbers that
+// they need. The state of the cloud (capacity mode) stays what the last prepare or run wrote. After a
+// captured run, which may be replayed without a call, queries answer with what the device holds, until
+// release_captures(). The class is not thread-safe.
 #pragma once
 
 #include <map>
@@ -187,11 +189,13 @@ class StagedExecution final : public PlanExecution {
   i32* host_words_ = nullptr;
   std::unique_ptr<Engine> engine_;
   std::vector<Place> level_places_, layer_places_;
-  // Hold the points and the masks of the current run. The keys are tensors of the whole program.
+  // These hold the points and the masks of the current run. A key of masks_ is a tensor of the whole program.
   PointArray points_ = {};
   std::map<i32, Tensor> masks_;
   // Says whether the last run has made all levels, since the last prepare.
   bool has_run_ = false;
+  // Says whether a run was captured, so that replays may make all levels at any time.
+  bool may_replay_ = false;
   // Holds the rows that outputs need which have fewer in the last run, so that it failed. A caller can then
   // give enough.
   std::map<std::size_t, i64> needed_rows_;

@@ -219,6 +219,7 @@ llvm::Error StagedExecution::run_stage(Stage& stage, const Given& given, void* s
   for (const i32 number : spec.inputs)
     inputs.push_back(number >= 0 ? given.inputs[number] : (leading++)->output);
   auto left = stage.left.begin();
+  std::optional<i32> short_output;
   for (std::size_t i = 0; i < spec.outputs.size(); ++i) {
     const i32 number = spec.outputs[i];
     if (number < 0) {
@@ -229,12 +230,16 @@ llvm::Error StagedExecution::run_stage(Stage& stage, const Given& given, void* s
     if (spec.program.tensors[spec.program.outputs[i]].is_dense()) continue;
     const i64 rows = stage.execution->output_rows(i);
     if (output.rows < rows) {
+      // The loop goes on, so that the caller learns the numbers of all outputs of the stage at once.
       needed_rows_[static_cast<std::size_t>(number)] = rows;
-      return make_error(StatusCode::InvalidArgument,
-                        "output {0} has {1} rows, but this run needs {2}: give it at least {2} rows", number,
-                        output.rows, rows);
+      if (!short_output) short_output = number;
     }
     output.rows = rows;
+  }
+  if (short_output) {
+    return make_error(StatusCode::InvalidArgument,
+                      "output {0} has {1} rows, but this run needs {2}: give it at least {2} rows",
+                      *short_output, given.outputs[*short_output].rows, needed_rows_[*short_output]);
   }
   MINUET_TRY(stage.execution->run_stage(inputs, outputs, stream));
   for (const Left& each : stage.left) {
@@ -273,11 +278,14 @@ llvm::Error StagedExecution::enqueue(const Given& given, void* stream) {
   forget.release();
   has_run_ = true;
   has_state_ |= has_capacities();
+  may_replay_ |= engine_->was_captured();
   return llvm::Error::success();
 }
 
-/// Invalidates all that runs have made, so that no query answers with an earlier run's results.
+/// Invalidates all that runs have made, so that no query answers with an earlier run's results. What a
+/// captured run has made stays, because its replays make it anew without a call.
 llvm::Error StagedExecution::forget_run() {
+  if (may_replay_) return llvm::Error::success();
   has_run_ = false;
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     if (!is_callers(i)) MINUET_TRY(stages_[i]->execution->invalidate(/*for_maps=*/false));
@@ -482,13 +490,15 @@ llvm::Error StagedExecution::read_cloud(void* stream, u32& status, llvm::Mutable
   return llvm::Error::success();
 }
 
-/// Returns FailedPrecondition if nothing has written the state of a cloud.
+/// Returns FailedPrecondition if nothing has written the state of a cloud. A run that is refused changes
+/// nothing on the device, so the state of the last prepare or run can still be read.
 llvm::Error StagedExecution::check_has_state() const {
   if (has_state_) return llvm::Error::success();
   return program_.takes_points() ? check_has_run() : stages_.front()->execution->check_prepared();
 }
 
-/// Returns FailedPrecondition if no run has succeeded since the last prepare, or if a later run has failed.
+/// Returns FailedPrecondition if no run has succeeded since the last prepare, or if a later run has failed,
+/// unless a captured run may have been replayed since.
 llvm::Error StagedExecution::check_has_run() const {
   if (has_run_) return llvm::Error::success();
   return make_error(StatusCode::FailedPrecondition,

@@ -60,6 +60,7 @@ PointsCase draw_points_case(uint64_t seed) {
   PointsCase test;
   test.seed = random.next();
   test.blends = chance(3), test.at_centres = chance(2);
+  test.is_nearest = test.blends && chance(3);
   test.tensor_stride = static_cast<int>(random.between(1, 3));
   test.ndim = static_cast<int>(random.between(1, 4));
   test.more_columns = static_cast<int>(random.below(3));
@@ -73,24 +74,24 @@ PointsCase draw_points_case(uint64_t seed) {
   if (!chance(3)) test.batches = static_cast<int>(random.between(1, 5));
   // Some batch indices may be past the batch size.
   if (chance(3)) test.batch_size = chance(4) ? 1 : std::max(test.batches, 1);
-  if (chance(2)) test.spare = static_cast<int64_t>(random.below(30));
-  if (chance(2)) test.more = static_cast<int64_t>(random.between(1, 50));
+  if (chance(2)) test.spare_rows = static_cast<int64_t>(random.below(30));
+  if (chance(2)) test.points_past_count = static_cast<int64_t>(random.between(1, 50));
   return test;
 }
 
 std::vector<PointsCase> simpler_cases(const PointsCase& test) {
   std::vector<PointsCase> cases;
   add_less(cases, test, &PointsCase::points);
-  for (bool PointsCase::*flag :
-       {&PointsCase::is_wild, &PointsCase::has_range, &PointsCase::is_dense, &PointsCase::blends}) {
+  for (bool PointsCase::*flag : {&PointsCase::is_wild, &PointsCase::has_range, &PointsCase::is_dense,
+                                 &PointsCase::is_nearest, &PointsCase::blends}) {
     add(cases, test, flag, false);
   }
   add_less(cases, test, &PointsCase::batches);
   add(cases, test, &PointsCase::batch_size, int64_t{0});
   add(cases, test, &PointsCase::most_points, int64_t{0});
   add(cases, test, &PointsCase::most_voxels, int64_t{0});
-  add(cases, test, &PointsCase::spare, int64_t{0});
-  add(cases, test, &PointsCase::more, int64_t{0});
+  add(cases, test, &PointsCase::spare_rows, int64_t{0});
+  add(cases, test, &PointsCase::points_past_count, int64_t{0});
   add(cases, test, &PointsCase::feature, 0);
   add(cases, test, &PointsCase::first_column, 0);
   add(cases, test, &PointsCase::more_columns, 0);
@@ -102,14 +103,15 @@ std::vector<PointsCase> simpler_cases(const PointsCase& test) {
 
 std::string as_initializer(const PointsCase& test) {
   return "PointsCase{" + field("blends", test.blends) + field("at_centres", test.at_centres) +
-         field("tensor_stride", test.tensor_stride) + field("ndim", test.ndim) +
-         field("more_columns", test.more_columns) + field("first_column", test.first_column) +
-         field("channels", test.channels) + field("feature", test.feature) +
-         field("has_range", test.has_range) + field("is_wild", test.is_wild) +
-         field("is_dense", test.is_dense) + field("points", test.points) +
+         field("is_nearest", test.is_nearest) + field("tensor_stride", test.tensor_stride) +
+         field("ndim", test.ndim) + field("more_columns", test.more_columns) +
+         field("first_column", test.first_column) + field("channels", test.channels) +
+         field("feature", test.feature) + field("has_range", test.has_range) +
+         field("is_wild", test.is_wild) + field("is_dense", test.is_dense) + field("points", test.points) +
          field("most_points", test.most_points) + field("most_voxels", test.most_voxels) +
-         field("batches", test.batches) + field("batch_size", test.batch_size) + field("spare", test.spare) +
-         field("more", test.more) + field("seed", test.seed) + "}";
+         field("batches", test.batches) + field("batch_size", test.batch_size) +
+         field("spare_rows", test.spare_rows) + field("points_past_count", test.points_past_count) +
+         field("seed", test.seed) + "}";
 }
 
 oracle::SelectCase SelectionCase::problem() const {
@@ -147,12 +149,12 @@ SelectionCase draw_selection(uint64_t seed) {
     for (int a = 0; a < test.ndim && chance(2); ++a)
       test.parts[static_cast<size_t>(a)] = static_cast<int>(random.between(1, 3));
     test.rows = static_cast<int64_t>(chance(8) ? random.below(3) : random.below(250));
-    if (chance(2)) test.more = static_cast<int64_t>(random.between(1, 40));
+    if (chance(2)) test.rows_past_count = static_cast<int64_t>(random.between(1, 40));
   }
   test.share = random.below(257);
   test.best = random.between(1, chance(2) ? 8 : 300);
   // Sometimes there is not enough room, and then nothing is kept.
-  test.spare = chance(6) ? -1 : static_cast<int64_t>(random.below(20));
+  test.spare_rows = chance(6) ? -1 : static_cast<int64_t>(random.below(20));
   return test;
 }
 
@@ -167,9 +169,9 @@ std::vector<SelectionCase> simpler_cases(const SelectionCase& test) {
       cases.back().parts[a] = value;
     }
   }
-  add(cases, test, &SelectionCase::more, int64_t{0});
+  add(cases, test, &SelectionCase::rows_past_count, int64_t{0});
   add(cases, test, &SelectionCase::shift, int64_t{0});
-  add(cases, test, &SelectionCase::spare, int64_t{0});
+  add(cases, test, &SelectionCase::spare_rows, int64_t{0});
   add(cases, test, &SelectionCase::channels_last, false);
   add(cases, test, &SelectionCase::is_turned, false);
   add_less(cases, test, &SelectionCase::channels, 1);
@@ -186,8 +188,9 @@ std::string as_initializer(const SelectionCase& test) {
          field("ndim", test.ndim) + field("rows", test.rows) + ".parts = {" + parts + "}, " +
          field("batches", test.batches) + field("channels", test.channels) +
          field("channels_last", test.channels_last) + field("is_turned", test.is_turned) +
-         field("share", test.share) + field("best", test.best) + field("spare", test.spare) +
-         field("more", test.more) + field("shift", test.shift) + field("seed", test.seed) + "}";
+         field("share", test.share) + field("best", test.best) + field("spare_rows", test.spare_rows) +
+         field("rows_past_count", test.rows_past_count) + field("shift", test.shift) +
+         field("seed", test.seed) + "}";
 }
 
 }  // namespace minuet

@@ -120,6 +120,7 @@ StagedCase draw_first(DType dtype, Random& random) {
   test.top_k = static_cast<int>(random.between(1, 30));
   if (test.maker == Maker::Cells) return test;
   test.takes_points = test.maker != Maker::Mask && random.below(3) == 0;
+  test.is_wild = test.takes_points && random.below(2) == 0;
   const Axes stride = strides_of(test.first).back();
   for (size_t a = 0; a < static_cast<size_t>(test.first.ndim) && random.below(4) != 0; ++a)
     test.children[a] = stride[a] % 2 == 0 ? 2 : stride[a] % 3 == 0 ? 3 : 1;
@@ -129,7 +130,8 @@ StagedCase draw_first(DType dtype, Random& random) {
 std::vector<StagedCase> simpler_cases(const StagedCase& test) {
   std::vector<StagedCase> cases;
   const auto add = [&](auto change) { change(cases.emplace_back(test)); };
-  if (test.takes_points) add([](StagedCase& each) { each.takes_points = false; });
+  if (test.is_wild) add([](StagedCase& each) { each.is_wild = false; });
+  if (test.takes_points) add([](StagedCase& each) { each.takes_points = each.is_wild = false; });
   if (test.maker != Maker::Above) add([](StagedCase& each) { each.maker = Maker::Above; });
   if (test.divides_channels) add([](StagedCase& each) { each.divides_channels = false; });
   for (const NetworkCase& first : simpler_networks(test.first)) {
@@ -147,7 +149,8 @@ std::vector<StagedCase> simpler_cases(const StagedCase& test) {
 std::string as_initializer(const StagedCase& test) {
   std::string text = "{.first = " + as_initializer(test.first) +
                      ", .second = " + as_initializer(test.second) +
-                     ", .takes_points = " + (test.takes_points ? "true" : "false") + ", .children = {";
+                     ", .takes_points = " + (test.takes_points ? "true" : "false") +
+                     ", .is_wild = " + (test.is_wild ? "true" : "false") + ", .children = {";
   for (const int each : test.children) text += std::to_string(each) + ", ";
   return text + "}, .divides_channels = " + (test.divides_channels ? "true" : "false") +
          ", .maker = " + std::to_string(static_cast<int>(test.maker)) +

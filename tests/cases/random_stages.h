@@ -18,6 +18,7 @@ enum class Maker { Above, Best, Mask, Cells };
 struct StagedCase {
   NetworkCase first, second;
   bool takes_points = false;
+  bool is_wild = false;               // Some points have positions that are not finite or far away.
   oracle::Axes children{1, 1, 1, 1};  // All 1: prune.
   bool divides_channels = false;
   Maker maker = Maker::Above;

@@ -119,8 +119,9 @@ llvm::Expected<i32> find_scores(GraphBuilder& graph, const LayerDescription& lay
   }
   if (graph.tensor(by).channels == channels) return by;
   return at("by", make_error(StatusCode::InvalidArgument,
-                             "\"{0}\" has {1} channels, but the layer needs {2} {3} for each row", layer.skip,
-                             graph.tensor(by).channels, channels, layer.kept.by_mask ? "bytes" : "scores"));
+                             "\"{0}\" has {1} channels, but the layer needs {2} {3}{4} for each row",
+                             layer.skip, graph.tensor(by).channels, channels,
+                             layer.kept.by_mask ? "byte" : "score", channels == 1 ? "" : "s"));
 }
 
 llvm::Error build_prune(GraphBuilder& graph, const LayerDescription& layer) {

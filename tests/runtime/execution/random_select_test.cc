@@ -24,7 +24,7 @@ TEST_P(RandomSelect, Problems) {
     const SelectionCase test =
         draw_selection(case_seed(seed, 500 + static_cast<uint64_t>(dtype()), static_cast<uint64_t>(i)));
     const auto run = [&](const SelectionCase& each) {
-      run_and_expect(each.problem(), each.spare, each.more, each.shift);
+      run_and_expect(each.problem(), each.spare_rows, each.rows_past_count, each.shift);
     };
     const auto simpler = [](const SelectionCase& each) { return simpler_cases(each); };
     if (!passes_or_shrinks<SelectionCase>(test, run, simpler, SelectionCase{.rows = 9}))

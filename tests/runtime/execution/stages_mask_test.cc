@@ -240,7 +240,7 @@ TEST_P(StagesMask, DescriptionsThatMisuseAMaskAreRefused) {
   refuse(R"({"name": "in", "channels": 4, "type": "bytes"})", R"({"op": "relu"})",
          R"("type" must be "features" or "mask")");
   refuse(in + R"(, {"name": "keep", "channels": 2, "level": "in", "type": "mask"})", prune + "}",
-         "2 channels, but the layer needs 1 bytes");
+         "2 channels, but the layer needs 1 byte for each row");
 }
 
 /// The number of rows of a made level is known after a run that failed because an output has fewer.

@@ -201,7 +201,7 @@ TEST_P(StagesPrune, Refusals) {
   refuses(prune + R"({"op": "union", "name": "u", "input": "kept", "with": "x", "output": "end"})",
           "different sides");
   refuses(R"({"op": "prune", "input": "x", "by": "x", "output": "end"})",
-          "8 channels, but the layer needs 1");
+          "8 channels, but the layer needs 1 score for each row");
   refuses(R"({"op": "prune", "input": "x", "by": "score", "threshold": 1, "top_k": 2, "output": "end"})",
           "are both given");
   refuses(R"({"op": "subdivide", "input": "x", "by": "score", "output": "end"})", "no whole number");

@@ -67,7 +67,10 @@ class StagesQueries : public StagesRowsTest {
                                                        static_cast<int32_t*>(where.data()), nullptr),
                 MINUET_FAILED_PRECONDITION)
           << output;
-      EXPECT_THAT(last_error(), HasSubstr("run"));
+      EXPECT_THAT(last_error(), HasSubstr(output == small           ? "run the network first"
+                                          : is_exact                ? "is known after a run"
+                                          : voxels_of(execution, 0) ? "run the network first"
+                                                                    : "no cloud is prepared"));
       if (!is_exact || output == small) continue;
       int64_t rows = 0;
       int32_t channels = 0;
@@ -161,6 +164,57 @@ TEST_P(StagesQueries, AFailedRunLeavesNoAnswers) {
   EXPECT_EQ(voxels_of(execution, 0), 0);
 }
 
+/// A run that fails tells the rows of all outputs of its stage that have too few, so that the second run has
+/// enough.
+TEST_P(StagesQueries, AFailedRunTellsTheRowsOfAllShortOutputs) {
+  const Plan plan = plan_of(whole());
+  const Execution execution = execution_of(plan);
+  const std::vector<int32_t> coordinates = draw_cells(200, 33);
+  const StagedRun wanted = run_exact(plan, execution, coordinates, features_of(coordinates), kRoom);
+  check(prepare(machine(), execution.get(), coordinates));
+  Arrays arrays =
+      arrays_on(plan, features_of(coordinates), static_cast<int64_t>(coordinates.size() / 4), kRoom);
+  shape_outputs(execution, arrays);
+  for (const int32_t output : kMadeOutputs) arrays.outputs[static_cast<size_t>(output)].shape[0] = 1;
+  EXPECT_EQ(run_arrays(execution.get(), arrays.inputs, arrays.outputs), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(),
+              HasSubstr("output 1 has 1 rows, but this run needs " + std::to_string(wanted.outputs[1].rows)));
+  for (const int32_t output : kMadeOutputs) {
+    int64_t rows = 0;
+    int32_t channels = 0;
+    check(minuet_execution_output_shape_of(execution.get(), output, &rows, &channels));
+    EXPECT_EQ(rows, wanted.outputs[static_cast<size_t>(output)].rows) << output;
+    arrays.outputs[static_cast<size_t>(output)].shape[0] = rows;
+  }
+  check(run_arrays(execution.get(), arrays.inputs, arrays.outputs));
+  const StagedRun run = read(plan, execution, arrays);
+  for (size_t i = 0; i < wanted.outputs.size(); ++i) EXPECT_EQ(run.outputs[i], wanted.outputs[i]) << i;
+}
+
+/// In capacity mode, a run that is refused leaves no answers about levels of runs, but the state of the cloud
+/// is what the run before wrote.
+TEST_P(StagesQueries, ARefusedRunWithinCapacitiesLeavesTheStateOfTheCloud) {
+  const Plan plan = plan_of(whole());
+  const Execution execution = within_of(plan, kRoom);
+  const std::vector<int32_t> coordinates = draw_cells(200, 34);
+  prepare_within(execution, coordinates, kRoom);
+  const Arrays arrays = arrays_on(plan, features_of(coordinates), kRoom, kRoom);
+  check(run_arrays(execution.get(), arrays.inputs, arrays.outputs));
+  uint32_t status = ~0u;
+  const std::vector<int32_t> counts = counts_of(execution, kLevels, status);
+  EXPECT_GT(counts[2], 0);
+  for (const size_t small : {size_t{0}, size_t{3}}) {
+    Arrays bad = arrays;
+    bad.outputs[small].shape[0] = 2;
+    EXPECT_EQ(run_arrays(execution.get(), bad.inputs, bad.outputs), MINUET_INVALID_ARGUMENT);
+    expect_unknown(plan, execution, /*is_exact=*/false);
+    EXPECT_EQ(counts_of(execution, kLevels, status), counts);
+    EXPECT_EQ(status, 0u);
+  }
+  check(run_arrays(execution.get(), arrays.inputs, arrays.outputs));
+  expect_cut(plan, execution, arrays, fresh(plan, coordinates));
+}
+
 /// In exact mode, a run waits for the rows that are kept, and for the counts of their level's maps. In
 /// capacity mode it never waits, and memory never grows, whatever the cloud is.
 TEST_P(StagesQueries, WaitsAndAllocations) {
@@ -225,6 +279,39 @@ TEST_P(StagesQueries, TheFirstRunIsCaptured) {
     check(minuet_device_synchronize(machine().device(), stream.get()));
     expect_cut(plan, execution, arrays, fresh(plan, cloud));
   }
+}
+
+/// A graph of a run alone is replayed after prepares that are not captured, and queries answer with what the
+/// replay has made. That ends with minuet_execution_release_captures.
+TEST_P(StagesQueries, ARunAloneIsCapturedAndReplayedForOtherClouds) {
+  if (machine().is_cpu()) return;  // Calls on the CPU are not captured.
+  const Plan plan = plan_of(whole());
+  const Execution execution = within_of(plan, kRoom);
+  Stream stream(machine());
+  const Arrays arrays = arrays_on(plan, {}, kRoom, kRoom);
+  prepare_within(execution, draw_cells(50, 35), kRoom, stream.get());
+  const CapturedGraph graph(
+      stream.get(), [&] { check(run_arrays(execution.get(), arrays.inputs, arrays.outputs, stream.get())); });
+  ASSERT_TRUE(graph.whole());
+  for (const int64_t most : {200, 0, 310}) {
+    SCOPED_TRACE(most);
+    const std::vector<int32_t> cloud = draw_cells(most, 36);
+    const std::vector<char> features = features_of(cloud);
+    prepare_within(execution, cloud, kRoom, stream.get());
+    if (!features.empty()) {
+      check(minuet_device_copy(machine().device(), arrays.inputs[0].data, features.data(),
+                               static_cast<int64_t>(features.size()), 0));
+    }
+    EXPECT_EQ(graph.launch(), CUDA_SUCCESS);
+    check(minuet_device_synchronize(machine().device(), stream.get()));
+    expect_cut(plan, execution, arrays, fresh(plan, cloud));
+    int32_t layer = 0;
+    check(minuet_execution_find_overflow(execution.get(), nullptr, &layer));
+    EXPECT_EQ(layer, -1);
+  }
+  check(minuet_execution_release_captures(execution.get()));
+  prepare_within(execution, draw_cells(100, 37), kRoom);
+  expect_unknown(plan, execution, /*is_exact=*/false);
 }
 
 /// The measured times of the last prepare and run are no longer than both took, however many runs were

@@ -283,8 +283,9 @@ TEST_P(GenerativeTest, LevelsThatGrowMuch) {
   }
 }
 
-/// With stride 1 and an odd kernel, the rows at the input's coordinates are those of the submanifold layer
-/// whose offsets have the reverse order. All numbers are small, so sums are exact in any order.
+/// With stride 1 and an odd kernel, what prune keeps at the input's coordinates are the rows of the
+/// submanifold layer whose offsets have the reverse order. All numbers are small, so sums are exact in any
+/// order.
 TEST_P(GenerativeTest, IsASubmanifoldLayerOnTheInputsCoordinates) {
   constexpr int64_t kOffsets = 27;
   Random random(21);
@@ -294,35 +295,63 @@ TEST_P(GenerativeTest, IsASubmanifoldLayerOnTheInputsCoordinates) {
   const auto matrix = std::ptrdiff_t{kUnionChannels * kUnionChannels};
   for (int64_t k = kOffsets; k-- > 0;)
     reversed.insert(reversed.end(), weight.begin() + k * matrix, weight.begin() + (k + 1) * matrix);
-  UnionGraph graph;
-  graph.add(R"("op": "generative_up", "input": "input", "kernel_size": 3, "out_channels": 4, "norm": "none",
-               "activation": "none")");
-  graph.add(R"("op": "block", "input": "input", "kernel_size": 3, "out_channels": 4, "norm": "none",
-               "activation": "none")");
+  const char* const finish = R"("kernel_size": 3, "out_channels": 4, "norm": "none", "activation": "none")";
+  NetworkSpec spec;
+  spec.dtype = dtype();
+  spec.description = R"({"name": "law", "ndim": 3, "outputs": ["generated", "sub", "kept"],
+    "inputs": [{"name": "input", "channels": 4},
+               {"name": "inside", "channels": 1, "type": "mask", "level": "generated"}],
+    "layers": [{"op": "generative_up", "name": "up", "input": "input", "output": "generated", )" +
+                     std::string(finish) +
+                     R"(}, {"op": "block", "name": "sub", "input": "input", "output": "sub", )" + finish +
+                     R"(}, {"op": "prune", "input": "generated", "by": "inside", "output": "kept"}]})";
   const TemporaryPath file("law.safetensors");
   write_safetensors(file.path(),
-                    {{"r0.conv.weight", {{kOffsets, kUnionChannels, kUnionChannels}, weight}},
-                     {"r1.conv.weight", {{kOffsets, kUnionChannels, kUnionChannels}, reversed}}});
-  NetworkSpec spec = spec_of(graph);
+                    {{"up.conv.weight", {{kOffsets, kUnionChannels, kUnionChannels}, weight}},
+                     {"sub.conv.weight", {{kOffsets, kUnionChannels, kUnionChannels}, reversed}}});
   spec.weights = file.path();
   const Plan plan = make_network(machine(), spec);
-  const std::vector<int32_t> cloud = draw_cloud(graph, random, 400);
+  const std::vector<int32_t> cloud = draw_cloud(UnionGraph{}, random, 400);
+  const auto rows = static_cast<int64_t>(cloud.size() / 4);
   std::vector<float> features(cloud.size());
   for (float& each : features) each = static_cast<float>(random.between(-2, 2));
+  const Buffer input(machine(), encode(dtype(), features));
+  FeatureRows inside;  // Has the coordinates of the cloud.
+  for (size_t i = 0; i < cloud.size(); i += 4) inside[Coordinate(&cloud[i], &cloud[i] + 4)] = {};
+  const auto element =
+      dtype() == DType::TF32 ? MINUET_ELEMENT_F32 : static_cast<minuet_element>(abi_dtype(dtype()));
+  const auto features_on = [&](const Buffer& memory, int64_t count) {
+    return array_of(memory.data(), {count, kUnionChannels}, element);
+  };
   for (const minuet_map_method method : {MINUET_MAPS_INDEXED, MINUET_MAPS_SORTED}) {
     const minuet_execution_options options = options_of(method);
     const Execution execution = make_execution(machine(), plan.get(), &options);
-    const std::vector<NetworkRun> runs =
-        run_graph(machine(), plan.get(), execution.get(), cloud, {encode(dtype(), features)}, dtype(), 3);
-    const FeatureRows generated = rows_of(runs[0].coordinates, runs[0].bytes, 3);
-    const FeatureRows kept = rows_of(runs[1].coordinates, runs[1].bytes, 3);
-    EXPECT_GT(generated.size(), kept.size());
-    FeatureRows pruned;
-    for (const auto& [cell, values] : kept) {
-      ASSERT_TRUE(generated.count(cell));
-      pruned.emplace(cell, generated.at(cell));
-    }
-    EXPECT_TRUE(is_same(pruned, kept));
+    check(prepare(machine(), execution.get(), cloud));
+    int64_t generated = 0;
+    int32_t channels = 0;
+    check(minuet_execution_output_shape_of(execution.get(), 0, &generated, &channels));
+    EXPECT_GT(generated, rows);
+    const auto coordinates_of = [&](int32_t output, int64_t count) {
+      const Buffer where(machine(), count * 16);
+      check(minuet_execution_output_coordinates_of(execution.get(), output,
+                                                   static_cast<int32_t*>(where.data()), nullptr));
+      return where.read<int32_t>();
+    };
+    const std::vector<int32_t> cells = coordinates_of(0, generated);
+    std::vector<uint8_t> mask;
+    for (size_t i = 0; i < cells.size(); i += 4)
+      mask.push_back(static_cast<uint8_t>(inside.count(Coordinate(&cells[i], &cells[i] + 4))));
+    const Buffer keep(machine(), mask), all(machine(), generated * kUnionChannels * dtype_bytes(dtype())),
+        sub(machine(), rows * kUnionChannels * dtype_bytes(dtype())),
+        kept(machine(), rows * kUnionChannels * dtype_bytes(dtype()));
+    check(run_arrays(execution.get(),
+                     {features_on(input, rows), array_of(keep.data(), {generated, 1}, MINUET_ELEMENT_U8)},
+                     {features_on(all, generated), features_on(sub, rows), features_on(kept, rows)}));
+    int64_t kept_rows = 0;
+    check(minuet_execution_output_shape_of(execution.get(), 2, &kept_rows, &channels));
+    ASSERT_EQ(kept_rows, rows);
+    EXPECT_TRUE(is_same(rows_of(coordinates_of(2, rows), kept.read<char>(), 3),
+                        rows_of(coordinates_of(1, rows), sub.read<char>(), 3)));
   }
 }
 

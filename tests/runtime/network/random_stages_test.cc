@@ -118,7 +118,14 @@ class RandomStages : public StagesTest {
     constexpr double kExtents[] = {20, 4, 1.5, 1};
     problem.cloud = oracle::random_points_of(
         random, first.points, first.ndim, std::max(first.ndim, first.in_channels), kExtents[first.ndim - 1],
-        first.batches > 1 ? first.batches : 0, /*is_wild=*/false);
+        first.batches > 1 ? first.batches : 0, problem.test.is_wild);
+    // A feature that is not finite would spread to all results. A point with such a position has no voxel.
+    const auto columns = static_cast<size_t>(problem.cloud.columns);
+    for (size_t i = 0; i < problem.cloud.points.size(); ++i) {
+      float& value = problem.cloud.points[i];
+      const bool is_position = i % columns < static_cast<size_t>(first.ndim);
+      if (!is_position && !(std::abs(value) <= kExtents[0])) value = 0;
+    }
     const oracle::Voxels voxels = oracle::voxels_of(problem.cloud, rules_of(problem.test));
     problem.coordinates = voxels.coordinates;
     problem.features = voxels.features;

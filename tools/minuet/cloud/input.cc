@@ -70,6 +70,14 @@ llvm::Error voxelize_input(const InputOptions& options, const Grid& grid, const 
   return llvm::Error::success();
 }
 
+/// Chooses the frame of the points in input.cloud, whose voxels are counted from origin + low.
+llvm::Error place_points(const std::optional<Position>& origin, const Position& low, Input& input) {
+  input.low = low;
+  MINUET_ASSIGN(input.frame,
+                choose_frame(input.cloud.points, input.cloud.position_types, origin, input.frame.voxel_size));
+  return llvm::Error::success();
+}
+
 /// Makes the rows of input.cloud for a network that makes voxels of them itself.
 llvm::Error take_points(const InputOptions& options, int columns, Input& input) {
   const Cloud& cloud = input.cloud;
@@ -78,11 +86,9 @@ llvm::Error take_points(const InputOptions& options, int columns, Input& input) 
         "the network takes points, of which it makes voxels itself, but this cloud holds voxels: name a "
         "cloud of points");
   }
-  input.low = options.own_voxels->low;
   // A range is at its place in the cloud's own frame.
   const std::optional<Position> origin = options.own_voxels->has_range ? Position{} : options.origin;
-  MINUET_ASSIGN(input.frame,
-                choose_frame(cloud.points, cloud.position_types, origin, input.frame.voxel_size));
+  MINUET_TRY(place_points(origin, options.own_voxels->low, input));
   MINUET_ASSIGN(input.voxels, point_input(cloud.points, columns, options.skip_invalid, input.frame.origin));
   warn_of_skipped(input.voxels.skipped);
   return llvm::Error::success();
@@ -101,9 +107,9 @@ llvm::Error voxelize_input(const InputOptions& options, const Voxelizer& voxeliz
     return llvm::Error::success();
   }
   const Clock::time_point start = Clock::now();
-  MINUET_ASSIGN(input.frame, choose_frame(cloud.points, cloud.position_types, options.origin, voxel_size));
+  MINUET_TRY(place_points(options.origin, options.low, input));
   MINUET_ASSIGN(input.voxels,
-                voxelize(cloud.points, voxel_size, options.skip_invalid, voxelizer, input.frame.origin));
+                voxelize(cloud.points, voxel_size, options.skip_invalid, voxelizer, input.corner()));
   warn_of_skipped(input.voxels.skipped);
   input.voxelize_ms = milliseconds_since(start) - input.voxels.load_ms;
   return llvm::Error::success();

@@ -44,6 +44,8 @@ struct InputOptions {
   VoxelLimits limits;  ///< Limits apply only to points in a grid.
   /// Holds the origin in metres. If it is not set, choose_frame() chooses one.
   std::optional<Position> origin;
+  /// Holds the point, relative to the origin, from which voxels of points are counted if there is no grid.
+  Position low = {};
   bool skip_invalid = false;
 };
 
@@ -53,7 +55,7 @@ struct Input {
   VoxelCloud voxels;
   Frame frame;
   std::optional<Grid> grid;  ///< Is set if the voxels are those of a grid.
-  Position low = {};  ///< Is OwnVoxels::low of a network that takes points, which is relative to the origin.
+  Position low = {};  ///< Holds the point from which voxels of points are counted, relative to the origin.
   /// Holds the time of the voxelization, without that of compiling or loading its kernels. It is 0 if the
   /// network makes the voxels itself, or if the input was voxels.
   double voxelize_ms = 0;

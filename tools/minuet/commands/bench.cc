@@ -23,6 +23,7 @@
 #include "tools/minuet/library/networks.h"
 #include "tools/minuet/library/outputs.h"
 #include "tools/minuet/library/report.h"
+#include "tools/minuet/library/tensors.h"
 #include "tools/minuet/library/voxelizer.h"
 
 namespace minuet::tool {
@@ -94,10 +95,7 @@ class Inferences {
 /// Returns the number of voxels of the inference that the execution has just made of this variant.
 llvm::Expected<int64_t> count_voxels(minuet_execution* execution, const DeviceCloud& variant) {
   if (!variant.holds_points) return variant.features.rows;
-  minuet_level_info level = {};
-  level.struct_size = sizeof(level);
-  MINUET_TRY(check(minuet_execution_query_level(execution, 1, &level)));
-  return level.voxels;
+  return tool::count_voxels(execution, voxel_level(/*takes_points=*/true));
 }
 
 llvm::Error warm_up(const Bench& bench, minuet_execution* execution, const std::vector<DeviceCloud>& variants,
@@ -394,10 +392,11 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
         "give --in-channels 4, or name another network",
         measurement.network, info.in_channels, info.ndim);
   }
-  if (info.inputs > (own ? 3 : 1)) {
+  const int32_t point_inputs = own ? static_cast<int32_t>(kPointInputs) : 0;
+  if (info.inputs > 1 + point_inputs) {
     return bad_input(
         "the network '{0}' has {1} inputs, but a cloud gives the features of one: name another network",
-        measurement.network, info.inputs - (own ? 2 : 0));
+        measurement.network, info.inputs - point_inputs);
   }
   std::vector<KernelFacts> kernels;
   std::optional<Progress> progress(kFindingKernels);

@@ -18,6 +18,7 @@
 #include "tools/minuet/library/outputs.h"
 #include "tools/minuet/library/replay.h"
 #include "tools/minuet/library/report.h"
+#include "tools/minuet/library/tensors.h"
 #include "tools/minuet/library/voxelizer.h"
 #include "tools/minuet/library/weights_snapshot.h"
 
@@ -135,7 +136,7 @@ llvm::Error time_repeats(NetworkSession& session, const VoxelCloud& voxels, cons
 llvm::Error read_further_inputs(NetworkSession& session, const Arguments& arguments) {
   MINUET_ASSIGN(const std::vector<minuet_tensor_info> all, query_inputs(session.network.get()));
   session.takes_points = takes_points(all);
-  const size_t own = all.size() - (session.takes_points ? 2 : 0);
+  const size_t own = all.size() - (session.takes_points ? kPointInputs : 0);
   if (session.choice.replay && own > 1) {
     return bad_input("--replay is for networks of one input, but {0} has {1}: omit --replay",
                      session.info.name, own);
@@ -236,7 +237,8 @@ RunReport describe(const Arguments& arguments, const NetworkSession& session, co
 
 /// Fills in the numbers of voxels and of dropped points.
 llvm::Error count_voxels(const NetworkSession& session, RunReport& report) {
-  report.voxels = report.levels[session.takes_points ? 1 : 0].voxels;  // Duplicates are not among them.
+  const auto level = static_cast<size_t>(voxel_level(session.takes_points));
+  report.voxels = report.levels[level].voxels;  // Duplicates are not among them.
   if (!session.takes_points) return llvm::Error::success();
   int32_t counts[MINUET_VOXELIZE_COUNTS] = {};
   MINUET_TRY(

@@ -39,7 +39,7 @@ llvm::Error use_own_voxels(InputOptions& input) {
   }
   input.voxel_size =
       digits(own.voxel_size[0]) + "," + digits(own.voxel_size[1]) + "," + digits(own.voxel_size[2]);
-  if (own.low != Position{} && !input.origin) input.origin = own.low;
+  input.low = own.low;
   return llvm::Error::success();
 }
 

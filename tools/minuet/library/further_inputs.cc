@@ -60,8 +60,7 @@ std::vector<char> mask_of(const std::vector<float>& values) {
 llvm::Expected<FurtherInputs> FurtherInputs::read(minuet_plan* network, minuet_device* device,
                                                   minuet_dtype dtype, const std::vector<TensorFile>& files) {
   MINUET_ASSIGN(std::vector<minuet_tensor_info> all, query_inputs(network));
-  if (takes_points(all))
-    all.resize(all.size() - 2);  // The batch indices and the number of points are left out.
+  if (takes_points(all)) all.resize(all.size() - kPointInputs);
   MINUET_TRY(check_names(all, files));
   FurtherInputs inputs;
   MINUET_ASSIGN(inputs.outputs_, query_outputs(network));
@@ -122,10 +121,7 @@ llvm::Error FurtherInputs::check_rows(minuet_execution* execution, int64_t cloud
   for (size_t i = 0; i < infos_.size(); ++i) {
     int64_t rows = cloud_rows;
     if (infos_[i].level != 0) {
-      minuet_level_info level = {};
-      level.struct_size = sizeof(level);
-      MINUET_TRY(check(minuet_execution_query_level(execution, infos_[i].level, &level)));
-      rows = level.voxels;
+      MINUET_ASSIGN(rows, count_voxels(execution, infos_[i].level));
     }
     if (arrays_[i].shape[0] != rows) return refuse_rows(i, rows);
   }

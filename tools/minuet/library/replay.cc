@@ -142,9 +142,6 @@ llvm::Error Replay::fit() {
   fitted->input = dense_tensor(fitted->features.get(), most, info_.in_channels, dtype);
   if (takes_points) fitted->of_points = points_arrays(fitted->count.get());
   if (!facts_.is_cpu()) {
-    // A network that makes levels in a run can be captured only after a run.
-    MINUET_TRY(fitted->enqueue(nullptr));
-    MINUET_TRY(check(minuet_device_synchronize(device_, nullptr)));
     const auto enqueue = [&](void* stream) { return fitted->enqueue(stream); };
     MINUET_ASSIGN(fitted->graph, CudaGraph::capture(facts_, enqueue));
     // The first launch uploads the graph to the GPU, so it happens here, with no voxels, and is not timed.
@@ -183,10 +180,15 @@ llvm::Expected<ReplayResult> Replay::infer(const VoxelCloud& cloud) {
   std::vector<int32_t> counts(static_cast<size_t>(1 + info_.levels));
   MINUET_TRY(check(minuet_execution_read_cloud(fitted_->execution.get(), &result.status, counts.data(),
                                                1 + info_.levels, nullptr)));
-  result.voxels = cloud.holds_points ? counts[2] : cloud.count();
+  const int32_t level = voxel_level(cloud.holds_points);
+  // The first count is that of the rows that were given.
+  result.voxels = cloud.holds_points ? counts[1 + static_cast<size_t>(level)] : cloud.count();
   if (result.status == 0) return result;
   MINUET_ASSIGN(const double exact_ms, infer_exactly(cloud));
   result.ms += exact_ms;
+  if (cloud.holds_points) {
+    MINUET_ASSIGN(result.voxels, count_voxels(exact_.get(), level));
+  }
   MINUET_TRY(learn_from_last(cloud));
   fitted_.reset();
   return result;

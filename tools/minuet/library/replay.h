@@ -20,7 +20,7 @@ struct ReplayResult {
   /// this includes the time of its second inference, with exact sizes.
   double ms = 0;
   uint32_t status = 0;  ///< Holds bits MINUET_CLOUD_*, or is 0 if the cloud fits.
-  /// Counts the voxels of the cloud, which a network that takes points has made. It is 0 if they did not fit.
+  /// Counts the voxels of the cloud, which a network that takes points has made.
   int64_t voxels = 0;
 };
 

@@ -37,6 +37,13 @@ llvm::Expected<std::vector<minuet_tensor_info>> query_outputs(minuet_plan* netwo
   return query_tensors(network, minuet_plan_query_output, &minuet_plan_info::outputs);
 }
 
+llvm::Expected<int64_t> count_voxels(minuet_execution* execution, int32_t level) {
+  minuet_level_info info = {};
+  info.struct_size = sizeof(info);
+  MINUET_TRY(check(minuet_execution_query_level(execution, level, &info)));
+  return info.voxels;
+}
+
 std::string tensor_names(const std::vector<minuet_tensor_info>& tensors) {
   std::string names;
   for (const minuet_tensor_info& tensor : tensors)

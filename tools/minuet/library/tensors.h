@@ -22,11 +22,18 @@ inline bool is_dense(const minuet_tensor_info& output) { return output.rank > 2;
 inline bool is_of_points(const minuet_tensor_info& tensor) {
   return tensor.rank == 2 && tensor.level == 0 && tensor.ndim == 0;
 }
-/// Returns true if a network of these inputs takes points. Its last two inputs are the batch indices and the
-/// number of the points, both of which a run may leave out.
+/// Counts the inputs that a network that takes points has after those of its description: the batch indices
+/// and the number of the points. A run may leave both out.
+constexpr size_t kPointInputs = 2;
+/// Returns true if a network of these inputs takes points.
 inline bool takes_points(const std::vector<minuet_tensor_info>& inputs) {
-  return inputs.size() >= 3 && inputs.back().element == MINUET_ELEMENT_I32;
+  return inputs.size() > kPointInputs && inputs.back().element == MINUET_ELEMENT_I32;
 }
+/// Returns the level on which the voxels of the cloud are. In a network that takes points, the points are on
+/// level 0, and the first op makes the voxels.
+constexpr int32_t voxel_level(bool takes_points) { return takes_points ? 1 : 0; }
+/// Returns the number of voxels that a level has in the cloud that the execution has run last.
+llvm::Expected<int64_t> count_voxels(minuet_execution* execution, int32_t level);
 
 /// Returns the names, separated by commas.
 std::string tensor_names(const std::vector<minuet_tensor_info>& tensors);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "tests/support/environment.h"
 #include "tests/support/expect.h"
@@ -61,6 +62,18 @@ std::string bin_of(const std::vector<std::array<float, 4>>& points) {
   return bytes;
 }
 
+/// The voxels of 0.05 m that have a finite point, counted from `corner`.
+std::set<std::array<double, 3>> cells_of(const std::vector<std::array<float, 4>>& points,
+                                         const std::array<double, 3>& corner) {
+  std::set<std::array<double, 3>> cells;
+  for (const auto& point : points) {
+    std::array<double, 3> cell{};
+    for (size_t a = 0; a < 3; ++a) cell[a] = std::floor((double{point[a]} - corner[a]) / 0.05);
+    if (std::isfinite(cell[0]) && std::isfinite(cell[1]) && std::isfinite(cell[2])) cells.insert(cell);
+  }
+  return cells;
+}
+
 class CliPoints : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -101,9 +114,11 @@ TEST_P(CliPoints, CountsAreThoseOfTheVoxelsMadeOnTheCpu) {
                     "--range", "-10,-10,-3,10,12,1", "--max-points", "2", "--max-voxels", "300"}),
             "3000 points, 1746 outside the range, 93 past --max-points, 782 past --max-voxels, 300 voxels of "
             "0.2 m");
-  const std::string cloud = folder_.file("p.bin", bin_of(draw_points(400, 3, /*with_invalid=*/true)));
-  EXPECT_THAT(counts({cloud, "--skip-invalid", "--voxel-size", "0.05"}),
-              testing::StartsWith("400 points, 24 invalid ones dropped, "));
+  const std::vector<std::array<float, 4>> drawn = draw_points(400, 3, /*with_invalid=*/true);
+  const std::string cloud = folder_.file("p.bin", bin_of(drawn));
+  EXPECT_EQ(counts({cloud, "--skip-invalid", "--voxel-size", "0.05"}),
+            "400 points, 24 invalid ones dropped, " + std::to_string(cells_of(drawn, {}).size()) +
+                " voxels of 0.05 m");
 }
 
 TEST_P(CliPoints, CountsOfARecordedCloud) {
@@ -114,7 +129,8 @@ TEST_P(CliPoints, CountsOfARecordedCloud) {
 
 /// The voxels of one cloud, made by the tool and by the network, give the same bits.
 TEST_P(CliPoints, ANetworkFromPointsGivesWhatVoxelsOfTheToolGive) {
-  const std::string cloud = folder_.file("p.bin", bin_of(draw_points(900, 5, /*with_invalid=*/true)));
+  const std::vector<std::array<float, 4>> drawn = draw_points(900, 5, /*with_invalid=*/true);
+  const std::string cloud = folder_.file("p.bin", bin_of(drawn));
   const auto layers = [](const char* first, const char* last) {
     return R"({"name": "both", "ndim": 3, )" + std::string(first) +
            R"({"op": "block", "name": "a", "width": 0, "kernel_size": 3},
@@ -162,10 +178,35 @@ TEST_P(CliPoints, ANetworkFromPointsGivesWhatVoxelsOfTheToolGive) {
     EXPECT_EQ(report.getInteger("skipped"), int64_t{53});
     EXPECT_EQ((*report.getArray("inputs"))[0].getAsObject()->getInteger("rows"), int64_t{900 - 53});
     EXPECT_EQ(report.getArray("inputs")->size(), 1u);
-    EXPECT_GT(*report.getInteger("voxels"), 100);
+    EXPECT_EQ(report.getInteger("voxels"), static_cast<int64_t>(cells_of(drawn, {}).size()));
     EXPECT_EQ(report.getInteger("voxels"),
               (*report.getArray("levels"))[1].getAsObject()->getInteger("voxels"));
   }
+}
+
+/// Voxels are counted from the origin + `low`, in `run` and in `view`.
+TEST_P(CliPoints, LowMovesTheVoxelsOfRunAndOfView) {
+  const std::vector<std::array<float, 4>> drawn = draw_points(600, 19, /*with_invalid=*/false);
+  const std::string cloud = folder_.file("p.bin", bin_of(drawn));
+  const std::string network = folder_.file("low.json", R"({"name": "low", "ndim": 3,
+      "inputs": [{"name": "points", "channels": 4}], "channels": [8],
+      "layers": [{"op": "voxelize", "voxel_size": [0.05, 0.05, 0.05], "low": [0.011, 0.023, -0.017]},
+                 {"op": "block", "name": "a", "width": 0, "kernel_size": 1}, {"op": "devoxelize"}]})");
+  std::set<size_t> differ;
+  for (const std::array<double, 3>& origin : {std::array<double, 3>{}, {0.017, 0.004, 0.009}}) {
+    SCOPED_TRACE(origin[0]);
+    std::vector<std::string> more;
+    if (origin[0] != 0) more = {"--origin", "0.017,0.004,0.009"};
+    const std::array<double, 3> corner{origin[0] + 0.011, origin[1] + 0.023, origin[2] - 0.017};
+    const size_t voxels = cells_of(drawn, corner).size();
+    differ.insert({voxels, cells_of(drawn, origin).size()});
+    expect_done({"run", cloud, "--network", network, "--json", folder_.path("r.json")}, more);
+    EXPECT_EQ(json_in(folder_.path("r.json")).getInteger("voxels"), static_cast<int64_t>(voxels));
+    const std::string out =
+        expect_done({"view", cloud, "--network", network, "--output", folder_.path("v.html")}, more).out;
+    EXPECT_THAT(out, testing::ContainsRegex("\n +1 +" + std::to_string(voxels) + " "));
+  }
+  EXPECT_EQ(differ.size(), 4u) << "each place gives another number of voxels";
 }
 
 /// A copy of a description with a range: points outside are in no voxel, and counted.
@@ -231,6 +272,55 @@ TEST_P(CliPoints, OutputsGrowWithTheLevelsOfARun) {
   EXPECT_EQ(values_in<int32_t>(folder_.path("cc.npy")).size(), coarse * 8 * 4);
   EXPECT_EQ(values_in<float>(folder_.path("k.npy")).size(), 7u * 8);
   expect_refused({"tune", "run", "object_0.01", "--network", network}, "such a network cannot be tuned");
+}
+
+/// A file of a mask keeps the rows whose number is not 0, in their order.
+TEST_P(CliPoints, AMaskFromAFileKeepsRows) {
+  const std::string network = folder_.file("mask.json", R"({"name": "mask", "ndim": 3,
+      "inputs": [{"name": "points", "channels": 4},
+                 {"name": "keep", "channels": 1, "type": "mask", "level": "points"}],
+      "outputs": ["kept"],
+      "layers": [{"op": "prune", "input": "points", "by": "keep", "output": "kept0"},
+                 {"op": "relu", "output": "kept"}]})");
+  Random random(23);
+  constexpr float kMarks[] = {0, 1, -0.0f, 0.25f, -3, 0, 200, 1e-30f};
+  std::vector<int32_t> coordinates, wanted_coordinates;
+  std::vector<float> features, marks, wanted;
+  for (int32_t i = 0; i < 200; ++i) {
+    const int32_t row[] = {0, i % 7, i / 7, -i};
+    const float mark = kMarks[random.below(std::size(kMarks))];
+    coordinates.insert(coordinates.end(), row, row + 4);
+    marks.push_back(mark);
+    if (mark != 0) wanted_coordinates.insert(wanted_coordinates.end(), row, row + 4);
+    for (int c = 0; c < 4; ++c) {
+      features.push_back(static_cast<float>(random.uniform(-1, 1)));
+      if (mark != 0) wanted.push_back(std::max(features.back(), 0.0f));
+    }
+  }
+  ASSERT_GT(wanted.size(), 200u);
+  ASSERT_LT(wanted.size(), 700u);
+  const std::string cells = folder_.file("c.npy", npy_bytes(coordinates, {200, 4}));
+  const std::string of_cells = folder_.file("f.npy", npy_bytes(features, {200, 4}));
+  const std::string mask = folder_.file("m.npy", npy_bytes(marks, {200, 1}));
+  const std::vector<std::string> run = {
+      "run",     "--coordinates", cells,        "--features",         of_cells, "--network", network,
+      "--dtype", "fp32",          "--dataflow", "gather-gemm-scatter"};
+  const auto with = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> all = run;
+    all.insert(all.end(), more);
+    return all;
+  };
+  expect_done(with({"--repeat", "2", "--input-of", "keep=" + mask, "--output-of",
+                    "kept=" + folder_.path("k.npy"), "--coordinates-of", "kept=" + folder_.path("kc.npy")}));
+  EXPECT_EQ(values_in<float>(folder_.path("k.npy")), wanted);
+  EXPECT_EQ(values_in<int32_t>(folder_.path("kc.npy")), wanted_coordinates);
+  marks.pop_back();
+  const std::string few = folder_.file("few.npy", npy_bytes(marks, {199, 1}));
+  expect_refused(with({"--input-of", "keep=" + few}), "has 199 rows, but level 0");
+  marks.push_back(1);
+  const std::string wide = folder_.file("wide.npy", npy_bytes(marks, {100, 2}));
+  expect_refused(with({"--input-of", "keep=" + wide}), "has 2 columns, but the input 'keep' has 1 channels");
+  expect_refused(run, "give those of keep too");
 }
 
 TEST_P(CliPoints, BenchTimesPointsInBothModes) {

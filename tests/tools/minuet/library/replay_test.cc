@@ -3,9 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <set>
+
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
+#include "tests/tools/folder.h"
 #include "tools/minuet/base/error.h"
+#include "tools/minuet/cloud/point_input.h"
 
 namespace minuet::tool {
 namespace {
@@ -32,9 +37,28 @@ VoxelCloud cloud_of(int64_t voxels, int32_t edge, int32_t away, uint64_t seed) {
   return cloud;
 }
 
+/// Points in a cube of `edge` metres, and the number of voxels of 1 m that have any.
+struct DrawnPoints {
+  VoxelCloud cloud;
+  int64_t voxels = 0;
+};
+DrawnPoints points_of(int64_t count, double edge, uint64_t seed) {
+  Random random(seed);
+  std::vector<Point> points;
+  std::set<std::array<double, 3>> cells;
+  for (int64_t i = 0; i < count; ++i) {
+    Point point{};
+    for (double& number : point) number = static_cast<double>(static_cast<float>(random.uniform(0, edge)));
+    cells.insert({std::floor(point[0]), std::floor(point[1]), std::floor(point[2])});
+    points.push_back(point);
+  }
+  return {take(point_input(points, 4, /*skip_invalid=*/false, {})), static_cast<int64_t>(cells.size())};
+}
+
 class ReplayTest : public testing::TestWithParam<const char*> {
  protected:
-  void open() {
+  /// Opens a small network of the library, or that of the description.
+  void open(const std::string& description = "") {
     context_ = take(open_context({}));
     llvm::Expected<DeviceHandle> device = open_device(context_.get(), DeviceChoice{GetParam(), 0}, facts_);
     if (!device && GetParam() == std::string("cuda:0")) {
@@ -43,6 +67,10 @@ class ReplayTest : public testing::TestWithParam<const char*> {
     device_ = take(std::move(device));
     NetworkChoice choice;
     choice.channels = {4, 8, 8, 8, 8, 8, 8, 8, 8};
+    if (!description.empty()) {
+      choice.network = folder_.file("network.json", description);
+      choice.channels.clear();
+    }
     choice.dataflow = "fused";
     network_ = take(open_network(context_.get(), choice, MINUET_F16, info_));
     std::vector<KernelFacts> kernels;
@@ -50,6 +78,7 @@ class ReplayTest : public testing::TestWithParam<const char*> {
     take(check(minuet_plan_load(network_.get(), device_.get())));
   }
 
+  const Folder folder_;
   ContextHandle context_;
   DeviceFacts facts_;
   DeviceHandle device_;
@@ -76,6 +105,50 @@ TEST_P(ReplayTest, WhatDoesNotFitIsInferredAgainAndFitsThen) {
   EXPECT_EQ(take(replay.infer(large)).status, 0u);
   EXPECT_NE(take(replay.infer(far)).status & MINUET_CLOUD_OUT_OF_BOUNDS, 0u);
   EXPECT_EQ(take(replay.infer(far)).status, 0u);
+  EXPECT_EQ(take(replay.infer(small)).status, 0u);
+}
+
+/// The voxels that a network makes are counted whether they fit or not.
+TEST_P(ReplayTest, VoxelsOfPointsAreCountedWhetherTheyFitOrNot) {
+  open(R"({"name": "points", "ndim": 3, "inputs": [{"name": "points", "channels": 4}], "channels": [8],
+      "layers": [{"op": "voxelize", "voxel_size": [1, 1, 1]},
+                 {"op": "block", "name": "a", "width": 0, "kernel_size": 1}, {"op": "devoxelize"}]})");
+  if (IsSkipped() || HasFailure()) return;
+  const ExecutionChoice choice;
+  Replay replay(network_.get(), info_, device_.get(), facts_, MINUET_F16, choice);
+  const DrawnPoints few = points_of(100, 6, 1), many = points_of(900, 12, 2);
+  ASSERT_NE(few.voxels, many.voxels);
+  take(replay.learn(few.cloud));
+  ReplayResult result = take(replay.infer(few.cloud));
+  EXPECT_EQ(result.status, 0u);
+  EXPECT_EQ(result.voxels, few.voxels);
+  result = take(replay.infer(many.cloud));
+  EXPECT_NE(result.status & MINUET_CLOUD_PAST_CAPACITY, 0u);
+  EXPECT_EQ(result.voxels, many.voxels);
+  result = take(replay.infer(many.cloud));
+  EXPECT_EQ(result.status, 0u);
+  EXPECT_EQ(result.voxels, many.voxels);
+}
+
+/// The ops prune and subdivide make levels in each run, whose capacities are learned too.
+TEST_P(ReplayTest, NetworksThatPruneAndSubdivide) {
+  open(R"({"name": "grow", "ndim": 3, "in_channels": 4, "channels": [8], "outputs": ["kept"],
+      "layers": [{"op": "block", "name": "a", "width": 0, "kernel_size": 2, "stride": 2, "output": "x"},
+                 {"op": "linear", "name": "s", "out_channels": 8, "output": "scores"},
+                 {"op": "subdivide", "input": "x", "by": "scores", "threshold": -1000, "output": "children"},
+                 {"op": "linear", "name": "t", "out_channels": 1, "output": "t"},
+                 {"op": "prune", "input": "children", "by": "t", "threshold": -1000, "output": "kept"}]})");
+  if (IsSkipped() || HasFailure()) return;
+  const ExecutionChoice choice;
+  Replay replay(network_.get(), info_, device_.get(), facts_, MINUET_F16, choice);
+  const VoxelCloud small = cloud_of(60, 6, 0, 1), large = cloud_of(2500, 16, 0, 2);
+  take(replay.learn(small));
+  const std::vector<int64_t> first = replay.capacities();
+  EXPECT_EQ(take(replay.infer(small)).status, 0u);
+  EXPECT_NE(take(replay.infer(large)).status & MINUET_CLOUD_PAST_CAPACITY, 0u);
+  for (size_t level = 0; level < first.size(); ++level)
+    EXPECT_GT(replay.capacities()[level], first[level]) << "level " << level;
+  EXPECT_EQ(take(replay.infer(large)).status, 0u);
   EXPECT_EQ(take(replay.infer(small)).status, 0u);
 }
 
