@@ -81,7 +81,7 @@ template <DepthwiseSpec S>
 MINUET_HD void add_offsets(const DepthwiseParams& p, const DepthwiseRows<S>& rows, i64 count, i32 word,
                            float (&sums)[S.rows][DepthwiseShape<S>::kElements]) {
   using Shape = DepthwiseShape<S>;
-  constexpr u64 kWeightBytes = u64{S.out_channels} * Shape::kElement;  // The bytes of an offset.
+  constexpr u64 kWeightBytes = static_cast<u64>(S.out_channels * Shape::kElement);  // The bytes of an offset.
   const u64 table_bytes = static_cast<u32>(p.row_stride * 4);
   const u64 row_bytes = static_cast<u32>(p.input_ld * Shape::kElement);
   const char* const input = static_cast<const char*>(p.input) +

@@ -187,9 +187,7 @@ class WeightGradientTile {
         u32 a_high[kRowTiles * 4], a_low[kRowTiles * 4], b_high[kColumnTiles * 2], b_low[kColumnTiles * 2];
         split_to_tf32(a, a_high, a_low);
         split_to_tf32(b, b_high, b_low);
-        add_products(a_low, b_high);
-        add_products(a_high, b_low);
-        add_products(a_high, b_high);
+        add_split_products(a_high, a_low, b_high, b_low);
       } else {
         add_products(a, b);
       }
@@ -203,6 +201,31 @@ class WeightGradientTile {
       for (i32 n = 0; n < kColumnTiles; ++n) {
         const u32 columns[2] = {b[2 * n], b[2 * n + 1]};
         mma<kOperand>(sums_[m][n], rows, columns);
+      }
+    }
+  }
+
+  /// Adds the products of fp32 numbers, each of which is split into two of tf32. Tensor cores round a sum
+  /// toward zero in each of their three instructions for 8 pairs, which would add up to a large error over
+  /// all pairs. So the products of 8 pairs are summed by themselves, and that sum is added with rounding to
+  /// nearest.
+  MINUET_DEVICE void add_split_products(const u32 (&a_high)[kRowTiles * 4], const u32 (&a_low)[kRowTiles * 4],
+                                        const u32 (&b_high)[kColumnTiles * 2],
+                                        const u32 (&b_low)[kColumnTiles * 2]) {
+    MINUET_UNROLL
+    for (i32 m = 0; m < kRowTiles; ++m) {
+      const u32 high[4] = {a_high[4 * m], a_high[4 * m + 1], a_high[4 * m + 2], a_high[4 * m + 3]};
+      const u32 low[4] = {a_low[4 * m], a_low[4 * m + 1], a_low[4 * m + 2], a_low[4 * m + 3]};
+      MINUET_UNROLL
+      for (i32 n = 0; n < kColumnTiles; ++n) {
+        const u32 columns_high[2] = {b_high[2 * n], b_high[2 * n + 1]};
+        const u32 columns_low[2] = {b_low[2 * n], b_low[2 * n + 1]};
+        float products[4] = {};
+        mma<kOperand>(products, low, columns_high);
+        mma<kOperand>(products, high, columns_low);
+        mma<kOperand>(products, high, columns_high);
+        MINUET_UNROLL
+        for (i32 e = 0; e < 4; ++e) sums_[m][n][e] += products[e];
       }
     }
   }
