@@ -17,11 +17,36 @@ namespace minuet {
 /// Returns where the gradient of a weight is stored.
 MINUET_HD i64 place_of_weight(const AddPartsParams& p, i32 offset, i32 input, i32 output) {
   i64 place = input * p.input_stride + output * p.output_stride;
-  for (i32 a = p.ndim - 1; a >= 0; --a) {
-    place += offset % p.kernel_size[a] * p.offset_strides[a];
-    offset /= p.kernel_size[a];
+  for (i32 a = p.axes - 1; a > 0; --a) {
+    const i32 outer = static_cast<i32>(quotient(offset, p.axis_sizes[a]));
+    place += (offset - outer * p.axis_sizes[a]) * p.axis_strides[a];
+    offset = outer;
   }
-  return place;
+  return place + offset * p.axis_strides[0];
+}
+
+/// Stores the sums of the weights of consecutive output channels, or adds them to what is there, from `place`
+/// on.
+template <i32 Count>
+MINUET_HD void store_weights(const AddPartsParams& p, i64 place, float (&sums)[Count]) {
+  if constexpr (Count == 4) {
+    if (p.stores_vectors != 0) {
+      const i64 byte = place * i64{sizeof(float)};
+      if (p.adds != 0) {
+        float before[Count];
+        to_floats<DType::F32>(load_vector_if<16, true>(true, p.weight_gradient, byte), before);
+        MINUET_UNROLL
+        for (i32 v = 0; v < Count; ++v) sums[v] += before[v];
+      }
+      store_vector(p.weight_gradient, byte, from_floats<DType::F32, 16>(sums));
+      return;
+    }
+  }
+  MINUET_UNROLL
+  for (i32 v = 0; v < Count; ++v) {
+    float* const target = p.weight_gradient + place + v * p.output_stride;
+    *target = p.adds != 0 ? *target + sums[v] : sums[v];
+  }
 }
 
 /// Adds the slots of `parts` parts to `sums`, in this order, from `slot` on and `stride` bytes apart.
@@ -84,11 +109,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void add_parts(MINUET_PARAMS(AddPa
       __syncthreads();
     }
     if (share != 0 || !is_there) continue;
-    MINUET_UNROLL
-    for (i32 v = 0; v < S.vector; ++v) {
-      float* const target = p.weight_gradient + place_of_weight(p, offset, input, output + v);
-      *target = p.adds != 0 ? *target + sums[v] : sums[v];
-    }
+    store_weights(p, place_of_weight(p, offset, input, output), sums);
   }
 }
 

@@ -225,11 +225,14 @@ struct AddPartsParams {
   SlotLayout layout;
   const float* sums;
   float* weight_gradient;
-  i32 ndim;
-  i32 kernel_size[kMaxDim];
-  i64 offset_strides[kMaxDim];      // Hold the strides of the weight's gradient along the axes of the kernel,
-  i64 input_stride, output_stride;  // and along the channels.
-  i32 adds;                         // 1: the sums are added to what is there.
+  /// The strides of the weight's gradient along the offsets. Axes of the kernel that one stride describes
+  /// together count as one, because each axis but the first costs a division.
+  i32 axes;
+  i32 axis_sizes[kMaxDim];
+  i64 axis_strides[kMaxDim];
+  i64 input_stride, output_stride;
+  i32 stores_vectors;  // 1: four consecutive output channels are an aligned vector of memory.
+  i32 adds;            // 1: the sums are added to what is there.
 };
 
 /// Counts the rows whose sum is a piece of a bias gradient.

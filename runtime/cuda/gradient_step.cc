@@ -54,6 +54,29 @@ WeightGradientParams params_of(const ParameterGradientRequest& request,
   return params;
 }
 
+/// Sets where the kernel add_parts stores the gradients of the weights.
+void set_strides(AddPartsParams& params, const ParameterGradientRequest& request) {
+  const ConvolutionProblem& forward = request.choice->problem.forward;
+  const AxisArray taps = taps_of(forward);
+  for (i32 a = 0; a < forward.ndim; ++a) {
+    if (taps[a] == 1) continue;
+    const i64 stride = request.offset_strides[a];
+    if (params.axes > 0 && params.axis_strides[params.axes - 1] == taps[a] * stride) {
+      params.axis_sizes[params.axes - 1] *= taps[a];
+      params.axis_strides[params.axes - 1] = stride;
+    } else {
+      params.axis_sizes[params.axes] = taps[a];
+      params.axis_strides[params.axes++] = stride;
+    }
+  }
+  params.input_stride = request.input_stride, params.output_stride = request.output_stride;
+  const auto is_aligned = [](auto number, i64 step) { return static_cast<i64>(number) % step == 0; };
+  bool stores_vectors = params.output_stride == 1 && is_aligned(params.input_stride, 4) &&
+                        is_aligned(reinterpret_cast<std::uintptr_t>(request.weight_gradient), kWidestAccess);
+  for (i32 a = 0; a < params.axes; ++a) stores_vectors &= is_aligned(params.axis_strides[a], 4);
+  params.stores_vectors = stores_vectors ? 1 : 0;
+}
+
 AddPartsParams add_params_of(const ParameterGradientRequest& request,
                              const WeightGradientCandidate& candidate, const GradientPlaces& places) {
   const ConvolutionProblem& forward = request.choice->problem.forward;
@@ -64,11 +87,7 @@ AddPartsParams add_params_of(const ParameterGradientRequest& request,
   params.layout = candidate.layout;
   params.sums = places.parts;
   params.weight_gradient = request.weight_gradient;
-  params.ndim = forward.ndim;
-  const AxisArray taps = taps_of(forward);
-  std::copy(taps.begin(), taps.end(), params.kernel_size);
-  std::copy_n(request.offset_strides, kMaxDim, params.offset_strides);
-  params.input_stride = request.input_stride, params.output_stride = request.output_stride;
+  set_strides(params, request);
   params.adds = request.adds ? 1 : 0;
   return params;
 }

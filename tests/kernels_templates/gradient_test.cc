@@ -133,6 +133,31 @@ struct Sizes {
   i32 outputs() const { return groups * group_outputs; }
 };
 
+/// Expects the bits of `result`, which has the order of spconv, in the order of offsets that two axes count
+/// down, input channels and output channels. Four of these are stored at once if they can be.
+template <class LaunchAdd>
+void expect_other_order(AddPartsParams& add, const std::vector<float>& result, const LaunchAdd& launch_add) {
+  const i64 of_offset = i64{add.inputs} * add.outputs;
+  const AddPartsParams before = add;
+  add.axes = 2;
+  add.axis_sizes[0] = add.volume % 2 == 0 ? 2 : 1, add.axis_sizes[1] = add.volume / add.axis_sizes[0];
+  add.axis_strides[0] = of_offset, add.axis_strides[1] = add.axis_sizes[0] * of_offset;
+  add.input_stride = add.outputs, add.output_stride = 1;
+  add.stores_vectors = add.outputs % 4 == 0 ? 1 : 0;
+  const std::vector<float> other = launch_add();
+  for (i32 k = 0; k < add.volume; ++k) {
+    const i64 offset = k / add.axis_sizes[1] + i64{k % add.axis_sizes[1]} * add.axis_sizes[0];
+    for (i64 i = 0; i < add.inputs; ++i) {
+      for (i64 o = 0; o < add.outputs; ++o) {
+        const float want = result[static_cast<std::size_t>((o * add.volume + k) * add.inputs + i)];
+        const float got = other[static_cast<std::size_t>(offset * of_offset + i * add.outputs + o)];
+        ASSERT_EQ(bits_of(got), bits_of(want)) << k << " " << i << " " << o;
+      }
+    }
+  }
+  add = before;
+}
+
 /// Runs the kernels of a weight's gradient and expects what plain loops compute. Returns the bits.
 template <DType T, class Launch>
 std::vector<float> expect_weight_gradient(const Pairs& pairs, const Sizes& sizes, i32 wanted_parts,
@@ -173,17 +198,23 @@ std::vector<float> expect_weight_gradient(const Pairs& pairs, const Sizes& sizes
   add.layout = layout;
   add.sums = sums.data();
   // The order of spconv: the output channel first.
-  add.ndim = 1;
-  add.kernel_size[0] = pairs.volume;
-  add.offset_strides[0] = sizes.group_inputs;
+  add.axes = 1;
+  add.axis_sizes[0] = pairs.volume;
+  add.axis_strides[0] = sizes.group_inputs;
   add.input_stride = 1;
   add.output_stride = i64{pairs.volume} * sizes.group_inputs;
   add.adds = adds ? 1 : 0;
   const auto count = static_cast<std::size_t>(add.output_stride * sizes.outputs());
-  std::vector<float> result = adds ? std::vector<float>(count, 3.0f) : poisoned<float>(count);
-  add.weight_gradient = result.data();
-  shim::launch(sizes.group_outputs % 4 == 0 ? &add_parts<kAdd> : &add_parts<kAddOne>, add,
-               {.blocks = 3, .threads = kAdd.threads});
+  const bool has_vectors = sizes.group_outputs % 4 == 0;
+  const auto launch_add = [&] {
+    std::vector<float> result = adds ? std::vector<float>(count, 3.0f) : poisoned<float>(count);
+    add.weight_gradient = result.data();
+    shim::launch(has_vectors ? &add_parts<kAdd> : &add_parts<kAddOne>, add,
+                 {.blocks = 3, .threads = kAdd.threads});
+    return result;
+  };
+  const std::vector<float> result = launch_add();
+  expect_other_order(add, result, launch_add);
 
   for (i32 k = 0; k < pairs.volume; ++k) {
     for (i32 i = 0; i < sizes.group_inputs; ++i) {
@@ -265,7 +296,7 @@ void expect_scalar(const Pairs& pairs, const Sizes& sizes, i32 wanted_parts, boo
       });
 }
 
-const std::vector<i32> kCounts{70, 0, 129, 64, 0, 1, 0};
+const std::vector<i32> kCounts{70, 0, 129, 64, 0, 1, 0, 2};
 
 template <DType T>
 constexpr WeightGradientSpec spec_of(i32 tile_in, i32 tile_out, i32 warps_in, i32 warps_out, i32 stages,

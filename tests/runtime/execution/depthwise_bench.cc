@@ -104,16 +104,21 @@ class DepthwiseBench {
 };
 
 int bench(const std::string& commit, const std::vector<std::string>& names) {
+  tool::BenchFiles files;
+  files.data = tool::bench_data_folder("");
+  llvm::Expected<std::vector<tool::BenchCloud>> opened = tool::open_bench_clouds(names, files);
+  if (!opened) {
+    std::fprintf(stderr, "%s\n", llvm::toString(opened.takeError()).c_str());
+    return 1;
+  }
   std::string reason;
   Machine* const machine = Machine::open("cuda:0", reason);
   if (!machine) {
     std::fprintf(stderr, "%s\n", reason.c_str());
     return 1;
   }
-  tool::BenchFiles files;
-  files.data = tool::bench_data_folder("");
   llvm::json::Array layers;
-  for (const tool::BenchCloud& cloud : llvm::cantFail(tool::open_bench_clouds(names, files))) {
+  for (const tool::BenchCloud& cloud : *opened) {
     if (cloud.is_missing) continue;
     DepthwiseBench bench(*machine, cloud);
     for (const int32_t channels : {64, 256}) {

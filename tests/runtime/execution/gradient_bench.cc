@@ -257,16 +257,21 @@ llvm::json::Array measure(Machine& machine, const tool::BenchCloud& cloud, bool 
 int bench(const std::string& commit, std::vector<std::string> names) {
   const bool compares = !names.empty() && names.front() == "--candidates";
   if (compares) names.erase(names.begin());
+  tool::BenchFiles files;
+  files.data = tool::bench_data_folder("");
+  llvm::Expected<std::vector<tool::BenchCloud>> opened = tool::open_bench_clouds(names, files);
+  if (!opened) {
+    std::fprintf(stderr, "%s\n", llvm::toString(opened.takeError()).c_str());
+    return 1;
+  }
   std::string reason;
   Machine* const machine = Machine::open("cuda:0", reason);
   if (!machine) {
     std::fprintf(stderr, "%s\n", reason.c_str());
     return 1;
   }
-  tool::BenchFiles files;
-  files.data = tool::bench_data_folder("");
   llvm::json::Array layers;
-  for (const tool::BenchCloud& cloud : llvm::cantFail(tool::open_bench_clouds(names, files))) {
+  for (const tool::BenchCloud& cloud : *opened) {
     if (cloud.is_missing) continue;
     for (llvm::json::Value& layer : measure(*machine, cloud, compares)) layers.push_back(std::move(layer));
   }

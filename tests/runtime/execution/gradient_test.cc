@@ -174,6 +174,37 @@ TEST_P(Gradient, OfWeightsInOtherOrders) {
   }
 }
 
+/// The gradient is written to memory of any alignment, with any gaps between the rows of output channels.
+TEST_P(Gradient, OfWeightsOfAnyAlignment) {
+  Problem problem = random_problem(ConvolutionKind::Submanifold, 16, 24);
+  const Map map = make_map(machine(), problem.test, problem.data);
+  const Expected expected(problem, map.pairs);
+  const GradientOp op = make_op(problem, MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS);
+  Room room(machine(), op.get(), problem, map);
+  const int64_t in = 16, out = 24, rows = problem.test.volume() * in;
+  for (const auto& [first, gap] : {std::pair(0, 0), {1, 0}, {4, 4}, {0, 3}}) {
+    const int64_t row = out + gap;
+    const Buffer target(machine(), std::vector<float>(static_cast<size_t>(first + rows * row), 7.0f));
+    minuet_array array = array_of(static_cast<float*>(target.data()) + first,
+                                  {problem.test.volume(), in, out}, MINUET_ELEMENT_F32);
+    array.has_strides = 1;
+    array.stride[2] = 1, array.stride[1] = row, array.stride[0] = in * row;
+    room.given.weight_gradient = &array;
+    compute(op.get(), room);
+    const std::vector<float> got = target.read<float>();
+    std::vector<float> sums;
+    sums.reserve(static_cast<size_t>(rows * out));
+    for (int64_t i = 0; i < static_cast<int64_t>(got.size()); ++i) {
+      if (i >= first && (i - first) % row < out) {
+        sums.push_back(got[static_cast<size_t>(i)]);
+      } else {
+        ASSERT_EQ(got[static_cast<size_t>(i)], 7.0f) << "a gap";
+      }
+    }
+    expect_sums(sums, expected.weight, expected.weight_sizes);
+  }
+}
+
 /// Weights that change each step are inputs of a run, in the order of the convolution's.
 TEST_P(Gradient, OfInputsTakesTheWeightAsItIs) {
   for (const int groups : {1, 2}) {

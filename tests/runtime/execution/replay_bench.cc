@@ -227,17 +227,22 @@ class ReplayBench {
 };
 
 int bench(const std::string& network, const std::string& commit, const std::vector<std::string>& names) {
+  tool::BenchFiles files;
+  const char* const shared = std::getenv("MINUET_SHARED");
+  files.data = std::string(shared ? shared : "../shared") + "/data";
+  llvm::Expected<std::vector<tool::BenchCloud>> opened = tool::open_bench_clouds(names, files);
+  if (!opened) {
+    std::fprintf(stderr, "%s\n", llvm::toString(opened.takeError()).c_str());
+    return 1;
+  }
   std::string reason;
   Machine* const machine = Machine::open("cuda:0", reason);
   if (!machine) {
     std::fprintf(stderr, "%s\n", reason.c_str());
     return 1;
   }
-  tool::BenchFiles files;
-  const char* const shared = std::getenv("MINUET_SHARED");
-  files.data = std::string(shared ? shared : "../shared") + "/data";
   llvm::json::Array clouds;
-  for (const tool::BenchCloud& cloud : llvm::cantFail(tool::open_bench_clouds(names, files))) {
+  for (const tool::BenchCloud& cloud : *opened) {
     if (cloud.is_missing) continue;
     ReplayBench bench(*machine, network, cloud);
     const std::pair<minuet_map_method, Range> measured[] = {{MINUET_MAPS_SORTED, Range::Tight},
