@@ -18,7 +18,7 @@
  *   the mean is large. Each rank merges them in the same order, so that all have the same statistics.
  * - Backward: minuet_batch_norm_sum_gradients, then the caller adds `sums` of all ranks, then
  *   minuet_batch_norm_apply_gradients.
- * With one rank, the results have the same bits as those of the two calls in one.
+ * With one rank, the four calls give the bits of _forward and _backward.
  *
  * Sums have a fixed order, by blocks of rows, that does not depend on the capacity: results repeat bit by
  * bit. All GPUs give the same bits, and so does the CPU device with any number of threads, but the CPU's bits
@@ -83,10 +83,11 @@ typedef struct minuet_batch_norm_arguments {
   minuet_tensor input;      /* read by each call: [most_rows, channels] of the dtype */
   const int32_t* row_count; /* optional, read by each call: int32 [1]; null: all rows are in use */
   /* read by _apply and _forward: */
-  minuet_tensor residual;        /* as `input`, with has_residual; else all zeros */
-  const float* weight;           /* optional: float [channels]; null: 1 */
-  const float* bias;             /* optional: float [channels]; null: 0 */
-  const float* running_mean;     /* float [channels], with has_running_mean; else null, as the next ones */
+  minuet_tensor residual;    /* as `input`, with has_residual; else all zeros */
+  const float* weight;       /* optional: float [channels]; null: 1 */
+  const float* bias;         /* optional: float [channels]; null: 0 */
+  const float* running_mean; /* float [channels], with has_running_mean; else null, as the next ones. Where
+                                the share of this batch is 1, its values do not count, even if NaN */
   const float* running_variance; /* float [channels], of unbiased variances */
   const int64_t* batch_count;    /* int64 [1]: the batches before this one; required with is_cumulative */
   const float* all_moments;      /* for _apply: float [ranks, 2 * channels + 1], `moments` of each rank */
@@ -124,7 +125,8 @@ MINUET_API minuet_status minuet_batch_norm_forward(minuet_batch_norm_op* op, min
                                                    void* stream);
 
 /* Holds the arguments of minuet_batch_norm_sum_gradients, _apply_gradients and _backward; all else is as for
- * minuet_batch_norm_arguments. With g as `out_gradient`, or 0 where a ReLU made the output 0:
+ * minuet_batch_norm_arguments. With g as `out_gradient`, or 0 where a ReLU made the output 0
+ * (where the output is NaN, the gradient passes):
  *   gradient of the bias = sum of g, gradient of the weight = sum of g * normalized,
  *   gradient of the input = inverse_std * weight * (g - mean of g - normalized * mean of (g * normalized)),
  * where normalized = (input - mean) * inverse_std, and the means are over all ranks. */

@@ -49,10 +49,11 @@ enum {
    * the same scale and a null shift. The other steps need one of those below. With x, the gradient of the
    * result of a forward step, they compute that of the forward step's input. They read a row of the next
    * input, `kept`, which is the input of the forward step, or its result where that is said. A kept NaN gives
-   * NaN. minuet/gradient.h has the gradients of scale and shift. */
-  /* x, or 0 where kept, the input or the result, is not positive, even if x is NaN */
+   * NaN, except that the gradients of RELU and LEAKY_RELU take it for a positive number. minuet/gradient.h
+   * has the gradients of scale and shift. */
+  /* x, or 0 where kept, the input or the result, is at most 0, even if x is NaN */
   MINUET_POINTWISE_RELU_GRADIENT = 14,
-  MINUET_POINTWISE_LEAKY_RELU_GRADIENT = 15, /* x, or x * number where kept is not positive */
+  MINUET_POINTWISE_LEAKY_RELU_GRADIENT = 15, /* x, or x * number where kept is at most 0 */
   /* x times the derivative of GELU, GELU_TANH or SILU, which is off by at most 1e-6. It is 1 at infinity,
    * and within 1e-32 of 0 at -infinity */
   MINUET_POINTWISE_GELU_GRADIENT = 16,

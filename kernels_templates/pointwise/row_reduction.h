@@ -43,8 +43,10 @@ struct LargestOf {
   }
 };
 
-/// Combines the values of `Lanes` consecutive threads. All threads of the block must call this function
-/// together. `Lanes` is a power of two that is at most 32, or the number of all threads of the block.
+/// Combines the values of `Lanes` consecutive threads. `Lanes` is a power of two that is at most 32, or the
+/// number of all threads of the block. If it is at most 32, all threads of a warp must call this function
+/// together, and warps may call it different numbers of times. If it is larger, all threads of the block must
+/// call it together, because they wait for each other.
 template <class Operation, i32 Lanes, class Value>
 MINUET_DEVICE Value combine_lanes(Value value) {
   MINUET_UNROLL

@@ -103,6 +103,10 @@ MINUET_HD float gelu_tanh(float x) {
   return quotient_of(x, 1.0f + exponential(-2.0f * y));
 }
 
+/// Says whether a ReLU passes on the gradient of its result. `kept` is its input or its result. NaN counts as
+/// positive, as in activate(), so that the gradient passes.
+MINUET_HD bool relu_passes_gradient(float kept) { return !(kept <= 0.0f); }
+
 /// Applies the activation. Only LeakyReLU reads `slope`. A ReLU passes NaN through, whereas max(x, 0) would
 /// turn it into 0 and hide it.
 template <Activation A>

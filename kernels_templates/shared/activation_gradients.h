@@ -35,19 +35,22 @@ MINUET_HD float silu_derivative(float given) {
 
 /// Returns the gradient of the input of an activation from the gradient of its result. `kept` is the result
 /// of a sigmoid or tanh, and otherwise the input, in whose place the result of a ReLU serves too. Only
-/// LeakyReLU reads `slope`. A kept NaN gives NaN.
+/// LeakyReLU reads `slope`. A kept NaN gives NaN, except that the ReLUs take it for a positive number.
 template <Activation A>
 MINUET_HD float activation_gradient(float gradient, float kept, float slope) {
   if constexpr (A == Activation::ReLU || A == Activation::LeakyReLU) {
-    // A select hides neither a NaN nor an infinity of the gradient behind a product with 0.
+    // A product with 0 would turn an infinite gradient into NaN; the select gives 0.
     const float otherwise = A == Activation::ReLU ? 0.0f : gradient * slope;
-    return kept > 0.0f ? gradient : kept != kept ? kept : otherwise;
+    return relu_passes_gradient(kept) ? gradient : otherwise;
   }
   if constexpr (A == Activation::Gelu) return gradient * gelu_derivative(kept);
   if constexpr (A == Activation::GeluTanh) return gradient * gelu_tanh_derivative(kept);
   if constexpr (A == Activation::Silu) return gradient * silu_derivative(kept);
   if constexpr (A == Activation::Sigmoid) return gradient * (kept * (1.0f - kept));
-  if constexpr (A == Activation::Tanh) return gradient * (1.0f - kept * kept);
+  if constexpr (A == Activation::Tanh) {
+    // 1 - kept^2 would lose all accuracy where `kept` is near 1 or -1.
+    return gradient * ((1.0f - kept) * (1.0f + kept));
+  }
   return gradient;
 }
 

@@ -1,10 +1,12 @@
 // This file declares the Spec (compile time) and Params (run time) of the kernels of a batch norm in
 // training. All pointers are device pointers.
 //
-// Moments are the mean of numbers and the sum of their squared differences from the mean. Sums of differences
-// from one of the numbers lose no accuracy where the mean is large beside the deviation: the squares exceed
-// the second moment at most by the factor 1 + their number, which happens only if that one number lies far
-// out.
+// Moments are the mean of numbers and the sum of their squared differences from the mean, which is called the
+// second moment. The kernels add differences from one of the numbers, because sums of the squares of the
+// numbers themselves would lose the second moment where the mean is large beside the deviation. If that one
+// number is d standard deviations away from the mean of n numbers, the sum of the squared differences is
+// 1 + d^2 times the second moment, and d^2 is less than n. Rounding errors of the second moment are larger by
+// this factor at most.
 //
 // sum_moments computes the moments of pieces of kNormRows rows. finish_moments merges those of the pieces, or
 // those of all ranks, and makes of them what normalize reads. sum_norm_gradients adds the gradients of
@@ -223,8 +225,10 @@ MINUET_HD void update_running(const RunningStatistics& running, i64 channel, con
     const float share =
         running.is_cumulative != 0 ? 1.0f / static_cast<float>(*running.batches + 1) : running.momentum;
     const float unbiased = moments.count > 1 ? moments.squares / (moments.count - 1) : 0;
-    new_mean = (1 - share) * mean + share * moments.mean;
-    new_variance = (1 - share) * variance + share * unbiased;
+    // With the share 1 the old values do not count, and a product of 0 and NaN would keep NaN.
+    const bool replaces = share == 1;
+    new_mean = replaces ? moments.mean : (1 - share) * mean + share * moments.mean;
+    new_variance = replaces ? unbiased : (1 - share) * variance + share * unbiased;
   }
   running.new_mean[channel] = new_mean;
   running.new_variance[channel] = new_variance;
@@ -272,8 +276,6 @@ struct NormChannel {
 MINUET_HD float normalized(const NormChannel& channel, float x) {
   return (x - channel.mean) * channel.scale + channel.bias;
 }
-/// Says whether a ReLU passes on the gradient of an element whose output it is.
-MINUET_HD bool passes_gradient(float output) { return !(output <= 0); }
 
 /// Stores the sums of gradient and gradient * (input - mean) of a channel.
 MINUET_HD void store_norm_sums(const BatchNormGradientParams& params, i64 channel, float sum, float product) {

@@ -1,5 +1,6 @@
 // This file declares the Spec (compile time) and Params (run time) of the kernels that compute the gradients
-// of a convolution's weight and bias. All pointers are device pointers.
+// of a convolution's weight and bias, and of the scale and the shift of an affine step. All pointers are
+// device pointers.
 //
 // The gradient of the weights of offset k is the sum over the pairs (input row, output row) of that offset of
 // input[input row]^T * gradient[output row], where `gradient` is the gradient of the output. The pairs are

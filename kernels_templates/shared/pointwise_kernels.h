@@ -26,8 +26,8 @@ enum class PointwiseKind : i32 {
   /// Computes the channel of the row's maximum as an i32. It ends the chain. Of equal channels, the lowest
   /// wins. NaN counts as the largest number.
   Argmax,
-  ReLUGradient,       // Computes x, or 0 where the operand, the step's input or its result, is not positive.
-  LeakyReLUGradient,  // Computes x, or x * number where the operand, the step's input, is not positive.
+  ReLUGradient,       // Computes x, or 0 where the operand, the step's input or its result, is <= 0.
+  LeakyReLUGradient,  // Computes x, or x * number where the operand, the step's input, is <= 0.
   GeluGradient,       // The operand of this step and of the next two is the step's input.
   GeluTanhGradient,
   SiluGradient,
@@ -36,14 +36,56 @@ enum class PointwiseKind : i32 {
   LayerNormGradient,  // The operand is the step's input, and `number` its epsilon.
   SoftmaxGradient,    // Computes y * (x - sum of x * y over the row), where the operand y is the result.
 };
-static_assert(static_cast<i32>(PointwiseKind::Tanh) == static_cast<i32>(Activation::Tanh),
-              "the activations come first, in the order of Activation");
-constexpr i32 kFirstGradientStep = static_cast<i32>(PointwiseKind::ReLUGradient);
-static_assert(static_cast<i32>(PointwiseKind::TanhGradient) - kFirstGradientStep ==
-                  static_cast<i32>(Activation::Tanh) - static_cast<i32>(Activation::ReLU),
-              "the gradients of activations are in the order of Activation");
 constexpr i32 kPointwiseKinds = static_cast<i32>(PointwiseKind::SoftmaxGradient) + 1;
 constexpr i32 kMostPointwiseSteps = 8;
+
+/// Describes a kind of step.
+struct PointwiseTraits {
+  PointwiseKind kind;
+  Activation activation = Activation::None;  // Is what the step computes, or, of a gradient, differentiates.
+  bool is_row_wise = false;                  // Says whether the step combines all channels of a row.
+  bool reads_operand = false;                // Says whether the step reads a further input of the op.
+  bool is_gradient = false;                  // Says whether the kind's name ends with Gradient.
+};
+/// Returns the traits of a kind.
+MINUET_HD constexpr PointwiseTraits traits_of(PointwiseKind kind) {
+  using Kind = PointwiseKind;
+  constexpr PointwiseTraits kTraits[] = {
+      {.kind = Kind::None},
+      {.kind = Kind::ReLU, .activation = Activation::ReLU},
+      {.kind = Kind::LeakyReLU, .activation = Activation::LeakyReLU},
+      {.kind = Kind::Gelu, .activation = Activation::Gelu},
+      {.kind = Kind::GeluTanh, .activation = Activation::GeluTanh},
+      {.kind = Kind::Silu, .activation = Activation::Silu},
+      {.kind = Kind::Sigmoid, .activation = Activation::Sigmoid},
+      {.kind = Kind::Tanh, .activation = Activation::Tanh},
+      {.kind = Kind::Add, .reads_operand = true},
+      {.kind = Kind::Multiply, .reads_operand = true},
+      {.kind = Kind::Affine},
+      {.kind = Kind::LayerNorm, .is_row_wise = true},
+      {.kind = Kind::Softmax, .is_row_wise = true},
+      {.kind = Kind::Argmax, .is_row_wise = true},
+      {Kind::ReLUGradient, Activation::ReLU, false, true, true},
+      {Kind::LeakyReLUGradient, Activation::LeakyReLU, false, true, true},
+      {Kind::GeluGradient, Activation::Gelu, false, true, true},
+      {Kind::GeluTanhGradient, Activation::GeluTanh, false, true, true},
+      {Kind::SiluGradient, Activation::Silu, false, true, true},
+      {Kind::SigmoidGradient, Activation::Sigmoid, false, true, true},
+      {Kind::TanhGradient, Activation::Tanh, false, true, true},
+      {Kind::LayerNormGradient, Activation::None, true, true, true},
+      {Kind::SoftmaxGradient, Activation::None, true, true, true},
+  };
+  static_assert(sizeof kTraits == kPointwiseKinds * sizeof kTraits[0], "each kind has its traits");
+  return kTraits[static_cast<i32>(kind)];
+}
+/// Returns true if the traits of each kind are those of that kind.
+MINUET_HD constexpr bool has_traits_in_order() {
+  for (i32 kind = 0; kind < kPointwiseKinds; ++kind) {
+    if (static_cast<i32>(traits_of(static_cast<PointwiseKind>(kind)).kind) != kind) return false;
+  }
+  return true;
+}
+static_assert(has_traits_in_order(), "traits are in the order of the kinds");
 
 /// Lists the steps of a chain, which end before the first None.
 struct PointwiseSteps {
@@ -53,31 +95,23 @@ struct PointwiseSteps {
 
 /// Returns true if the step maps one number to one number.
 MINUET_HD constexpr bool is_activation(PointwiseKind kind) {
-  return kind > PointwiseKind::None && kind <= PointwiseKind::Tanh;
+  return traits_of(kind).activation != Activation::None && !traits_of(kind).is_gradient;
 }
 /// Returns the activation that a step computes for which is_activation() is true.
-MINUET_HD constexpr Activation activation_of(PointwiseKind kind) { return static_cast<Activation>(kind); }
+MINUET_HD constexpr Activation activation_of(PointwiseKind kind) { return traits_of(kind).activation; }
 
 /// Returns true if the step combines all channels of a row.
-MINUET_HD constexpr bool is_row_wise(PointwiseKind kind) {
-  return (kind >= PointwiseKind::LayerNorm && kind <= PointwiseKind::Argmax) ||
-         kind >= PointwiseKind::LayerNormGradient;
-}
+MINUET_HD constexpr bool is_row_wise(PointwiseKind kind) { return traits_of(kind).is_row_wise; }
 
 /// Returns true if the step computes the gradient of an activation.
 MINUET_HD constexpr bool is_activation_gradient(PointwiseKind kind) {
-  return kind >= PointwiseKind::ReLUGradient && kind <= PointwiseKind::TanhGradient;
+  return traits_of(kind).activation != Activation::None && traits_of(kind).is_gradient;
 }
 /// Returns the activation whose gradient a step computes for which is_activation_gradient() is true.
-MINUET_HD constexpr Activation differentiated_by(PointwiseKind kind) {
-  return static_cast<Activation>(static_cast<i32>(kind) - kFirstGradientStep +
-                                 static_cast<i32>(Activation::ReLU));
-}
+MINUET_HD constexpr Activation differentiated_by(PointwiseKind kind) { return traits_of(kind).activation; }
 
 /// Returns true if the step reads an operand, which is a further input of the op.
-MINUET_HD constexpr bool reads_operand(PointwiseKind kind) {
-  return kind == PointwiseKind::Add || kind == PointwiseKind::Multiply || kind >= PointwiseKind::ReLUGradient;
-}
+MINUET_HD constexpr bool reads_operand(PointwiseKind kind) { return traits_of(kind).reads_operand; }
 
 MINUET_HD constexpr bool is_row_wise(const PointwiseSteps& steps) {
   for (const PointwiseKind kind : steps.kinds) {
@@ -127,7 +161,8 @@ struct PointwiseParams {
   /// 16 bytes.
   const float *scale, *shift;
   // The following members have an element for each step.
-  float numbers[kMostPointwiseSteps];  // Holds the slope of a LeakyReLU or the epsilon of a LayerNorm.
+  float numbers[kMostPointwiseSteps];  // Holds the slope of LeakyReLU(Gradient), the epsilon of
+                                       // LayerNorm(Gradient).
   const void* operands[kMostPointwiseSteps];
   i64 operand_lds[kMostPointwiseSteps];
 };

@@ -1,5 +1,5 @@
-// This file declares the Spec (compile time) and Params (run time) of the pooling kernel. All pointers are
-// device pointers.
+// This file declares the Spec (compile time) and Params (run time) of the kernels of poolings: pool, and for
+// gradients pool_gradient and count_inputs. All pointers are device pointers.
 #pragma once
 
 #include "kernels_templates/shared/types.h"

@@ -4,7 +4,8 @@
 namespace minuet {
 namespace {
 
-/// Limits the ranks, so that all of their moments are counted in 64 bits.
+/// Limits the ranks, so that the bytes of all of their moments, which are kMostRanks * (2 * 65536 + 1) * 4 at
+/// most, fit in an i64.
 constexpr i64 kMostRanks = 65536;
 
 [[gnu::cold]] llvm::Expected<BatchNormChoice> read_batch_norm(const minuet_batch_norm_options& given) {

@@ -45,7 +45,7 @@ struct NormTask {
       kernels.round(dtype, values, values, count);
     }
     for (i64 c = 0; c < count; ++c) {
-      if (!passes_gradient(values[c])) gradients[c] = 0;
+      if (!relu_passes_gradient(values[c])) gradients[c] = 0;
     }
   }
 };

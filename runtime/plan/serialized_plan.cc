@@ -38,7 +38,7 @@ std::uint32_t format_of(const ProgramLayer& layer, bool is_network) {
   const bool is_gradient = convolution != nullptr && convolution->gradient_of.has_value();
   const auto* const chain = layer.problem.get_if<PointwiseProblem>();
   const bool has_gradients = chain != nullptr && llvm::any_of(chain->steps, [](const PointwiseStep& step) {
-                               return step.kind > PointwiseKind::Argmax;
+                               return traits_of(step.kind).is_gradient;
                              });
   return has_new_kernel || is_gradient || has_gradients ? kPlanFormat : kOldestPlanFormat;
 }

@@ -1,7 +1,9 @@
-// The kernels of the gradients of weights and biases in the shim, against plain loops.
+// The kernels of the gradients of weights, biases, scales and shifts in the shim, against plain loops.
 #include "tests/kernels_templates/features.h"
 // The kernels come after features.h, which defines the shim's names that they use.
 #include <gtest/gtest.h>
+
+#include <bit>
 
 #include "kernels_templates/gradient/add_parts.h"
 #include "kernels_templates/gradient/add_row_sums.h"
@@ -397,9 +399,10 @@ void expect_bias(i64 rows, i64 capacity, i32 channels, bool adds) {
   }
 }
 
-/// The gradients of a scale and a shift, of which the first reads normalized rows where S says so.
+/// The gradients of a scale and a shift, of which the first reads normalized rows where S says so. Returns
+/// the bits of both, which do not depend on the number of blocks.
 template <SumProductsSpec S>
-void expect_affine(i64 rows, i64 capacity, i32 channels) {
+std::vector<u32> affine_bits(i64 rows, i64 capacity, i32 channels, i32 blocks) {
   Random random(8);
   Matrix<S.io> gradient(capacity, channels, channels + 8), input(capacity, channels, channels + 24);
   gradient.fill(random, rows), input.fill(random, rows);
@@ -416,17 +419,17 @@ void expect_affine(i64 rows, i64 capacity, i32 channels) {
   params.measures = measures.data(), params.products = products.data(), params.sums = sums.data();
   if constexpr (S.normalizes) {
     constexpr MeasureRowsSpec kMeasure{.io = S.io, .threads = 64};
-    shim::launch(&measure_rows<kMeasure>, params, {.blocks = 3, .threads = kMeasure.threads});
+    shim::launch(&measure_rows<kMeasure>, params, {.blocks = blocks, .threads = kMeasure.threads});
   }
-  shim::launch(&sum_products<S>, params, {.blocks = 3, .threads = S.threads});
+  shim::launch(&sum_products<S>, params, {.blocks = blocks, .threads = S.threads});
   constexpr AddRowSumsSpec kAdd{.threads = 64};
   std::vector<float> scale = poisoned<float>(width), shift = poisoned<float>(width);
   SumRowsParams add = {};
   add.rows = capacity, add.count = params.count, add.channels = channels;
   add.sums = products.data(), add.bias_gradient = scale.data();
-  shim::launch(&add_row_sums<kAdd>, add, {.blocks = 2, .threads = kAdd.threads});
+  shim::launch(&add_row_sums<kAdd>, add, {.blocks = blocks, .threads = kAdd.threads});
   add.sums = sums.data(), add.bias_gradient = shift.data();
-  shim::launch(&add_row_sums<kAdd>, add, {.blocks = 2, .threads = kAdd.threads});
+  shim::launch(&add_row_sums<kAdd>, add, {.blocks = blocks, .threads = kAdd.threads});
   std::vector<double> expected_scale(width), expected_shift(width);
   for (i64 row = 0; row < rows; ++row) {
     double mean = 0, variance = 0;
@@ -440,9 +443,18 @@ void expect_affine(i64 rows, i64 capacity, i32 channels) {
   }
   const double error = 4e-6 * (static_cast<double>(rows) + 3);
   for (std::size_t c = 0; c < width; ++c) {
-    ASSERT_NEAR(static_cast<double>(scale[c]), expected_scale[c], error) << c;
-    ASSERT_NEAR(static_cast<double>(shift[c]), expected_shift[c], error) << c;
+    EXPECT_NEAR(static_cast<double>(scale[c]), expected_scale[c], error) << c;
+    EXPECT_NEAR(static_cast<double>(shift[c]), expected_shift[c], error) << c;
   }
+  std::vector<u32> bits;
+  bits.reserve(2 * width);
+  for (const float value : scale) bits.push_back(std::bit_cast<u32>(value));
+  for (const float value : shift) bits.push_back(std::bit_cast<u32>(value));
+  return bits;
+}
+template <SumProductsSpec S>
+void expect_affine(i64 rows, i64 capacity, i32 channels) {
+  EXPECT_EQ(affine_bits<S>(rows, capacity, channels, 3), affine_bits<S>(rows, capacity, channels, 8));
 }
 
 TEST(Gradient, OfScalesAndShifts) {

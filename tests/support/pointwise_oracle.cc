@@ -40,12 +40,12 @@ const Function& function_of(const std::string& op) {
 
 struct Derivative {
   std::function<double(double kept, double number)> value;
-  double error;  // what fp32 makes of it, absolutely
+  double error;  // what fp32 makes of it, absolutely, beside some units in the last place
 };
 const Derivative& derivative_of(const std::string& op) {
   static const std::map<std::string, Derivative> derivatives{
-      {"relu_gradient", {[](double k, double) { return k > 0 ? 1.0 : 0.0; }, 0}},
-      {"leaky_relu_gradient", {[](double k, double slope) { return k > 0 ? 1.0 : slope; }, 0}},
+      {"relu_gradient", {[](double k, double) { return k <= 0 ? 0.0 : 1.0; }, 0}},
+      {"leaky_relu_gradient", {[](double k, double slope) { return k <= 0 ? slope : 1.0; }, 0}},
       {"gelu_gradient",
        {[](double k, double) {
           if (std::isinf(k)) return k > 0 ? 1.0 : 0.0;
@@ -66,8 +66,8 @@ const Derivative& derivative_of(const std::string& op) {
           return s * (1 + k * (1 - s));
         },
         1e-6}},
-      {"sigmoid_gradient", {[](double y, double) { return y * (1 - y); }, kUlp / 4}},
-      {"tanh_gradient", {[](double y, double) { return 1 - y * y; }, kUlp / 4}}};
+      {"sigmoid_gradient", {[](double y, double) { return y * (1 - y); }, 0}},
+      {"tanh_gradient", {[](double y, double) { return 1 - y * y; }, 0}}};
   return derivatives.at(op);
 }
 
@@ -134,11 +134,11 @@ struct Row {
     const Derivative& derivative = derivative_of(step.op);
     for (int64_t c = 0; c < channels; ++c) {
       const double x = values[c], slope = derivative.value(kept[c], step.number);
-      if (step.op == "relu_gradient" && !std::isnan(kept[c])) {
-        if (!(kept[c] > 0)) values[c] = errors[c] = 0;
+      if (step.op == "relu_gradient") {  // Zero times a gradient that is not finite would be NaN.
+        if (kept[c] <= 0) values[c] = errors[c] = 0;
         continue;
       }
-      values[c] = std::isnan(kept[c]) ? std::nan("") : x * slope;
+      values[c] = x * slope;
       errors[c] = errors[c] * std::abs(slope) + std::abs(x) * derivative.error + kUlp * std::abs(values[c]);
     }
   }

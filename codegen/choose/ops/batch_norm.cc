@@ -11,9 +11,10 @@ namespace {
 
 constexpr i32 kMostLanes = 8;
 
-/// Returns how many vectors of a row a block works on: a power of two of which the fewest lie past the row.
-/// Of several it returns the largest one, because neighbouring vectors share cache lines. For the same reason
-/// it is not less than half of kMostLanes if the row has more vectors than that.
+/// Returns how many vectors of a row a block works on. It is a power of two. If the row has more vectors than
+/// half of kMostLanes, it is kMostLanes or half of that, because fewer neighbouring vectors would not fill a
+/// cache line: kMostLanes, unless the last block would then have half of its lanes or more past the row.
+/// Otherwise one block has all vectors.
 i32 choose_lanes(i32 vectors) {
   if (vectors <= kMostLanes / 2) return static_cast<i32>(std::bit_ceil(static_cast<u32>(vectors)));
   const i32 rest = vectors % kMostLanes;
@@ -68,7 +69,8 @@ llvm::Error validate(const BatchNormProblem& problem) {
                       .has_residual = problem.has_residual,
                       .has_relu = problem.has_relu};
   choice.sum_gradients = {.io = io, .vector_bytes = vector_bytes, .lanes = lanes, .mask = problem.mask()};
-  // Of a residual, the second kernel reads the gradient, which is masked.
+  // If there is a residual, the second kernel reads the residual's gradient, to which the mask is already
+  // applied.
   const ReluMask mask = problem.mask() == ReluMask::Input ? ReluMask::Input : ReluMask::None;
   choice.normalize_gradients = {.io = io, .vector_bytes = vector_bytes, .lanes = lanes, .mask = mask};
   return choice;

@@ -9,7 +9,14 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kGradientRowsPerTask = 256;
+constexpr i64 kGradientRowsPerTask = 256, kEntriesPerTask = 16384;
+
+/// Calls work(first, end, slot) for ranges of at most `per_task` numbers that make up [0, count).
+template <class Work>
+void for_tasks(ThreadPool& pool, i64 count, i64 per_task, const Work& work) {
+  pool.run((count + per_task - 1) / per_task,
+           [&](i64 task, i32 slot) { work(task * per_task, std::min(count, (task + 1) * per_task), slot); });
+}
 
 class PoolingGradientOp final : public CpuOp {
  public:
@@ -24,31 +31,34 @@ class PoolingGradientOp final : public CpuOp {
     MINUET_TRY(check_rows(request, volume_));
     call.timed(&StageTimes::gather, [&] {
       const i64 rows = *request.output_count;
-      if (spec_.reduction == Reduction::Average) count_inputs(request, rows);
-      call.pool.run((rows + kGradientRowsPerTask - 1) / kGradientRowsPerTask, [&](i64 task, i32 slot) {
+      if (spec_.reduction == Reduction::Average) count_inputs(call, request, rows);
+      const i64 all_rows = request.pads_output ? std::max(rows, request.output_rows) : rows;
+      const i64 element = dtype_bytes(spec_.io);
+      for_tasks(call.pool, all_rows, kGradientRowsPerTask, [&](i64 first, i64 end, i32 slot) {
         float* const scratch = call.scratch + slot * call.scratch_words;
-        const i64 end = std::min(rows, (task + 1) * kGradientRowsPerTask);
-        for (i64 row = task * kGradientRowsPerTask; row < end; ++row) {
-          run_row(call, request, rows, row, scratch);
+        for (i64 row = first; row < std::min(end, rows); ++row) run_row(call, request, rows, row, scratch);
+        for (i64 row = std::max(first, rows); row < end; ++row) {
+          std::memset(static_cast<char*>(request.output) + row * request.output_ld * element, 0,
+                      spec_.channels * element);
         }
       });
-      const i64 element = dtype_bytes(spec_.io);
-      for (i64 row = rows; row < request.output_rows && request.pads_output; ++row) {
-        std::memset(static_cast<char*>(request.output) + row * request.output_ld * element, 0,
-                    spec_.channels * element);
-      }
     });
     return llvm::Error::success();
   }
 
  private:
   /// Counts the inputs of each output of the pooling. `rows` is the number of its inputs.
-  void count_inputs(const PoolingGradientRequest& request, i64 rows) const {
-    std::fill_n(request.counts, request.input_rows, 0u);
-    for (i64 entry = 0; entry < volume_ * rows; ++entry) {
-      const i32 output = request.view.rows[entry];
-      if (output >= 0) ++request.counts[output];
-    }
+  void count_inputs(const CpuCall& call, const PoolingGradientRequest& request, i64 rows) const {
+    for_tasks(call.pool, request.input_rows, kEntriesPerTask, [&](i64 first, i64 end, i32 /*slot*/) {
+      std::fill(request.counts + first, request.counts + end, 0u);
+    });
+    for_tasks(call.pool, volume_ * rows, kEntriesPerTask, [&](i64 first, i64 end, i32 /*slot*/) {
+      for (i64 entry = first; entry < end; ++entry) {
+        const i32 output = request.view.rows[entry];
+        // Entries of different tasks may count for the same output.
+        if (output >= 0) __atomic_fetch_add(&request.counts[output], 1u, __ATOMIC_RELAXED);
+      }
+    });
   }
 
   /// Adds what row `from` of the gradient of the output passes on to the input with the number `number`.

@@ -1,6 +1,7 @@
 // Gradients of the parameters of affine steps through the C ABI, on every device and in every type, against
 // float64: with and without a layer norm, with counts on the device, and sums that are added to.
 #include <cmath>
+#include <optional>
 
 #include "include/minuet/gradient.h"
 #include "tests/runtime/execution/parameters_fixture.h"
@@ -15,46 +16,52 @@ using GradientOp = Handle<minuet_gradient_op>;
 
 constexpr double kEpsilon = 0.0009765625;
 
+struct Problem {
+  int channels;
+  int64_t rows, capacity;
+  bool normalizes;
+  std::vector<float> input, gradient;  // [capacity, channels], NaN past `rows`
+  std::optional<int32_t> count;        // what the device says instead of `rows`
+};
+struct Sums {
+  std::vector<double> values, sizes;
+};
+
+Problem make_problem(DType stored, int channels, int64_t rows, int64_t capacity, bool normalizes,
+                     Random& random) {
+  Problem problem{channels, rows, capacity, normalizes, {}, {}, {}};
+  for (std::vector<float>* matrix : {&problem.input, &problem.gradient}) {
+    matrix->assign(static_cast<size_t>(capacity * channels), std::nanf(""));
+    for (size_t i = 0; i < static_cast<size_t>(rows * channels); ++i) {
+      (*matrix)[i] = round_to(stored, static_cast<float>(random.uniform(-2, 2)));
+    }
+  }
+  return problem;
+}
+
+/// The gradients of the scale and the shift.
+std::pair<Sums, Sums> expected(const Problem& problem) {
+  const auto channels = static_cast<size_t>(problem.channels);
+  Sums scale{std::vector<double>(channels), std::vector<double>(channels)}, shift = scale;
+  for (size_t row = 0; row < static_cast<size_t>(problem.rows); ++row) {
+    const auto first = problem.input.begin() + static_cast<std::ptrdiff_t>(row * channels);
+    std::vector<double> n(first, first + problem.channels);
+    if (problem.normalizes) oracle::apply_step({"layer_norm", kEpsilon}, n.data(), problem.channels);
+    for (size_t c = 0; c < channels; ++c) {
+      const double gradient = static_cast<double>(problem.gradient[row * channels + c]);
+      scale.values[c] += gradient * n[c];
+      // The rounding of the row's mean and variance is of the size of 1, not of n.
+      scale.sizes[c] += std::abs(gradient) * (std::abs(n[c]) + (problem.normalizes ? 1 : 0));
+      shift.values[c] += gradient, shift.sizes[c] += std::abs(gradient);
+    }
+  }
+  return {scale, shift};
+}
+
 class AffineGradient : public DeviceTest {
  protected:
-  struct Problem {
-    int channels;
-    int64_t rows, capacity;
-    bool normalizes;
-    std::vector<float> input, gradient;  // [capacity, channels], NaN past `rows`
-  };
-  struct Sums {
-    std::vector<double> values, sizes;
-  };
-
-  Problem make(int channels, int64_t rows, int64_t capacity, bool normalizes, Random& random) {
-    Problem problem{channels, rows, capacity, normalizes, {}, {}};
-    for (std::vector<float>* matrix : {&problem.input, &problem.gradient}) {
-      matrix->assign(static_cast<size_t>(capacity * channels), std::nanf(""));
-      for (size_t i = 0; i < static_cast<size_t>(rows * channels); ++i) {
-        (*matrix)[i] = round_to(storage_type(dtype()), static_cast<float>(random.uniform(-2, 2)));
-      }
-    }
-    return problem;
-  }
-
-  /// The gradients of the scale and the shift.
-  static std::pair<Sums, Sums> expected(const Problem& problem) {
-    const auto channels = static_cast<size_t>(problem.channels);
-    Sums scale{std::vector<double>(channels), std::vector<double>(channels)}, shift = scale;
-    for (size_t row = 0; row < static_cast<size_t>(problem.rows); ++row) {
-      const auto first = problem.input.begin() + static_cast<std::ptrdiff_t>(row * channels);
-      std::vector<double> n(first, first + problem.channels);
-      if (problem.normalizes) oracle::apply_step({"layer_norm", kEpsilon}, n.data(), problem.channels);
-      for (size_t c = 0; c < channels; ++c) {
-        const double gradient = static_cast<double>(problem.gradient[row * channels + c]);
-        scale.values[c] += gradient * n[c];
-        // The rounding of the row's mean and variance is of the size of 1, not of n.
-        scale.sizes[c] += std::abs(gradient) * (std::abs(n[c]) + (problem.normalizes ? 1 : 0));
-        shift.values[c] += gradient, shift.sizes[c] += std::abs(gradient);
-      }
-    }
-    return {scale, shift};
+  Problem make(int channels, int64_t rows, int64_t capacity, bool normalizes, Random& random) const {
+    return make_problem(storage_type(dtype()), channels, rows, capacity, normalizes, random);
   }
 
   GradientOp make_op(const Problem& problem, minuet_gradient which) {
@@ -79,8 +86,8 @@ class AffineGradient : public DeviceTest {
     const std::vector<float> old(static_cast<size_t>(problem.channels), before);
     const Buffer input(machine(), encode(dtype(), problem.input)),
         gradient(machine(), encode(dtype(), problem.gradient)),
-        count(machine(), std::vector<int32_t>{static_cast<int32_t>(problem.rows)}), scale(machine(), old),
-        shift(machine(), old), workspace(machine(), std::max<int64_t>(bytes, 16));
+        count(machine(), std::vector<int32_t>{problem.count.value_or(static_cast<int32_t>(problem.rows))}),
+        scale(machine(), old), shift(machine(), old), workspace(machine(), std::max<int64_t>(bytes, 16));
     const minuet_array array = array_of(scale.data(), {problem.channels}, MINUET_ELEMENT_F32);
     const bool has_scale = (which & MINUET_GRADIENT_WEIGHT) != 0;
     const bool has_shift = (which & MINUET_GRADIENT_BIAS) != 0;
@@ -143,10 +150,23 @@ TEST_P(AffineGradient, OfRowsAndCounts) {
   }
 }
 
+/// A count that is negative or above the capacity counts as 0.
+TEST_P(AffineGradient, TreatsACountOutOfBoundsAsNone) {
+  Random random(3);
+  Problem problem = make(20, 0, 9, true, random);
+  for (const int32_t count : {-1, 10}) {
+    problem.count = count;
+    const auto [scale, shift] =
+        compute(problem, MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS, std::nanf(""));
+    EXPECT_EQ(scale, std::vector<float>(20)) << count;
+    EXPECT_EQ(shift, std::vector<float>(20)) << count;
+  }
+}
+
 /// Central differences of the loss sum(out_gradient * (n * scale + shift)) are the sums above.
-TEST_P(AffineGradient, OfTheOracleIsThatOfDifferences) {
+TEST(AffineGradientOracle, EqualsDifferences) {
   Random random(2);
-  const Problem problem = make(6, 9, 9, true, random);
+  const Problem problem = make_problem(DType::F32, 6, 9, 9, true, random);
   const auto [scale, shift] = expected(problem);
   const auto loss = [&](size_t channel, float of_scale, float of_shift) {
     oracle::ChainStep affine{"affine"};

@@ -1,5 +1,5 @@
-// What tests of batch norms in training share: random batches, memory for the calls, and comparisons with
-// float64.
+// This file makes random batches and memory for the tests of batch norms in training, and compares results
+// with float64.
 #pragma once
 
 #include <limits>

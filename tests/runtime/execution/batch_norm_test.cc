@@ -100,8 +100,13 @@ TEST_P(BatchNorm, KeepsTheVarianceBesideALargeMean) {
 
 /// Results that the dtype rounds to 0 pass on no gradient, whether the mask is read or computed again.
 TEST_P(BatchNorm, MasksWhatIsStoredAsZero) {
+  const DType stored = storage_type(dtype());
   NormCase of;
-  of.has_relu = true, of.weight = storage_type(dtype()) == DType::F16 ? 3e-8 : 1e-39;
+  // Half of the smallest number of the dtype is about the weight, so that many positive results are rounded
+  // to 0. A small deviation makes gradients of the input that are far from 0.
+  of.has_relu = true, of.mean = 0;
+  of.weight = stored == DType::F16 ? 3e-8 : stored == DType::BF16 ? 5e-41 : 1e-45;
+  of.deviation = stored == DType::F16 ? 1e-3 : 1e-12, of.eps = stored == DType::F16 ? 1e-12f : 1e-30f;
   for (const bool has_residual : {false, true}) {
     if (has_residual && machine().is_software()) continue;
     of.has_residual = has_residual;
@@ -111,9 +116,19 @@ TEST_P(BatchNorm, MasksWhatIsStoredAsZero) {
     const Room room(machine(), op.get(), of, data, dtype());
     run(op.get(), room);
     const std::vector<float> output = room.output.read();
-    EXPECT_GT(std::count(output.begin(), output.end(), 0.0f), 2000);
-    EXPECT_GT(std::count_if(output.begin(), output.end(), [](float value) { return value > 0; }), 100);
-    expect_backward(room, batch_of(of, data), output);
+    const oracle::NormBatch batch = batch_of(of, data);
+    const std::vector<double> exact = oracle::normalize(batch).output;
+    int64_t rounded = 0, positive = 0;
+    for (size_t i = 0; i < output.size(); ++i) {
+      rounded += exact[i] > 0 && output[i] == 0 ? 1 : 0;
+      positive += output[i] > 0 ? 1 : 0;
+    }
+    EXPECT_GT(rounded, 500);
+    EXPECT_GT(positive, 500);
+    expect_backward(room, batch, output);
+    const std::vector<float> gradient = room.input_gradient.read();
+    EXPECT_GT(static_cast<double>(*std::max_element(gradient.begin(), gradient.end())), 100 * smallest())
+        << "a wrong mask would not show";
   }
 }
 
@@ -129,6 +144,49 @@ TEST_P(BatchNorm, KeepsNaN) {
   for (size_t i = 0; i < output.size(); ++i) {
     EXPECT_EQ(std::isnan(output[i]), i % 16 == 3) << i;
     EXPECT_EQ(std::isnan(gradient[i]), i % 16 == 3) << i;
+  }
+}
+
+/// As in a ReLU of minuet/pointwise.h, the gradient of a result that is NaN passes.
+TEST_P(BatchNorm, PassesTheGradientOfNaN) {
+  NormCase of;
+  of.has_residual = of.has_relu = true;
+  NormData data(of, dtype());
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const size_t i : {3, 100, 11199}) data.residual[i] = nan;
+  const BatchNormOp op = make_op(of);
+  const Room room(machine(), op.get(), of, data, dtype());
+  run(op.get(), room);
+  const std::vector<float> output = room.output.read(), gradient = room.residual_gradient.read();
+  for (const size_t i : {3, 100, 11199}) {
+    EXPECT_TRUE(std::isnan(output[i])) << i;
+    EXPECT_EQ(gradient[i], data.out_gradient[i]) << i;
+  }
+  oracle::NormBatch batch = batch_of(of, data);
+  std::vector<float> passing = output;  // The oracle's mask takes positive numbers.
+  for (float& value : passing) value = std::isnan(value) ? 1 : value;
+  for (double& value : batch.residual) value = std::isnan(value) ? 0 : value;
+  expect_backward(room, batch, passing);
+}
+
+/// Running statistics of which nothing is kept may be uninitialized.
+TEST_P(BatchNorm, ReplacesRunningStatistics) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const bool is_cumulative : {false, true}) {
+    for (const int64_t rows : {1, 70}) {
+      NormCase of;
+      of.rows = of.capacity = rows, of.has_running_mean = true, of.is_cumulative = is_cumulative;
+      of.momentum = 1;
+      const NormData data(of, dtype());
+      NormData unset = data;
+      unset.running_mean.assign(16, nan), unset.running_variance.assign(16, nan);
+      const BatchNormOp op = make_op(of);
+      const Room room(machine(), op.get(), of, unset, dtype());
+      const int64_t none = 0;
+      if (is_cumulative) check(minuet_device_copy(machine().device(), room.batches.data(), &none, 8, 0));
+      run(op.get(), room);
+      expect_running(room, data, batch_of(of, data), 1);
+    }
   }
 }
 
@@ -194,7 +252,7 @@ TEST_P(BatchNorm, AddsToGradients) {
     EXPECT_EQ(more_weight[c], 0.5f + weight[c]);
     EXPECT_EQ(more_bias[c], 0.5f + bias[c]);
   }
-  // Gradients that nobody wants are not computed.
+  // A call without the memory of a gradient does not compute it.
   const std::vector<float> input_gradient = room.input_gradient.read();
   room.backward.weight_gradient = room.backward.bias_gradient = nullptr;
   run(op.get(), room);
@@ -205,6 +263,8 @@ TEST_P(BatchNorm, AddsToGradients) {
 /// Three ranks, one of which has no rows, share statistics: each has its part of what one rank would have.
 TEST_P(BatchNorm, OfSeveralRanks) {
   for (const bool has_residual : {false, true}) {
+    // The rank without rows has room for some only in one of the cases.
+    const int64_t room_of_none = has_residual ? 0 : 3;
     NormCase all;
     all.rows = all.capacity = 1500, all.mean = 100;
     all.has_residual = has_residual, all.has_relu = all.has_running_mean = true;
@@ -215,7 +275,7 @@ TEST_P(BatchNorm, OfSeveralRanks) {
     ranks.reserve(3);
     for (size_t r = 0; r < 3; ++r) {
       NormCase of = all;
-      of.rows = firsts[r + 1] - firsts[r], of.capacity = of.rows + 3;
+      of.rows = firsts[r + 1] - firsts[r], of.capacity = of.rows == 0 ? room_of_none : of.rows + 3;
       NormData part = data;
       for (std::vector<float>* values : {&part.input, &part.residual, &part.out_gradient}) {
         if (values->empty()) continue;

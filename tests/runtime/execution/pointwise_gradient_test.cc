@@ -101,7 +101,7 @@ TEST_P(PointwiseGradient, Chains) {
 }
 
 /// The derivative of a ReLU is 0 at 0, and that of a leaky ReLU its slope. A gradient that is not finite
-/// passes where the derivative is not 0, and a kept NaN gives NaN.
+/// passes where the derivative is not 0, and a kept NaN gives NaN, except that the ReLUs pass the gradient.
 TEST_P(PointwiseGradient, KeptNumbersThatAreSpecial) {
   Random random(4);
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::nanf("");
@@ -113,6 +113,8 @@ TEST_P(PointwiseGradient, KeptNumbersThatAreSpecial) {
     kept[8] = infinity, kept[15] = -infinity;
     kept[19] = 1, x[19] = nan;
     kept[25] = 1, x[25] = infinity;
+    // Near 1, the derivative of a tanh is small.
+    kept[26] = 1 - 0x1p-8f, kept[27] = -1 + 0x1p-8f, kept[28] = 1 - 0x1p-11f, kept[29] = -1 + 0x1p-24f;
     // Far out, a derivative is 0 or 1, and the powers of the number exceed the type.
     kept[30] = 6e4f, kept[31] = -6e4f, kept[32] = 9, kept[33] = -9;
     kept = round_to(dtype(), kept);
