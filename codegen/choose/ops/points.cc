@@ -9,15 +9,7 @@ namespace {
 
 constexpr i64 kMostPoints = (i64{1} << 30) - 1;  // A sort has fewer than 2^30 keys.
 
-llvm::Error check_limit(i64 limit, const char* name) {
-  if (limit >= 0) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument, "{0} is {1}; it must be 0, for no limit, or more", name,
-                    limit);
-}
-
-}  // namespace
-
-llvm::Error check_point_type(i32 ndim, i32 channels) {
+llvm::Error check_type(i32 ndim, i32 channels) {
   if (ndim < 1 || ndim > kMaxDim) {
     return make_error(StatusCode::InvalidArgument, "the points have {0} axes; they must have 1 to {1}", ndim,
                       kMaxDim);
@@ -26,6 +18,14 @@ llvm::Error check_point_type(i32 ndim, i32 channels) {
   return make_error(StatusCode::InvalidArgument, "channels is {0}; it must be 1 to {1}", channels,
                     kMostChannels);
 }
+
+llvm::Error check_limit(i64 limit, const char* name) {
+  if (limit >= 0) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0} is {1}; it must be 0, for no limit, or more", name,
+                    limit);
+}
+
+}  // namespace
 
 llvm::Error check_point_count(i64 count, const char* name) {
   if (count >= 0 && count <= kMostPoints) return llvm::Error::success();
@@ -61,7 +61,7 @@ llvm::Error complete_grid(i32 ndim, PointGrid& grid) {
 }
 
 llvm::Error validate(const VoxelizeProblem& problem) {
-  MINUET_TRY(check_point_type(problem.ndim, problem.channels));
+  MINUET_TRY(check_type(problem.ndim, problem.channels));
   if (problem.column < 0 || problem.column > kMostChannels) {
     return make_error(StatusCode::InvalidArgument, "first_column is {0}; it must be 0 to {1}", problem.column,
                       kMostChannels);
@@ -87,7 +87,7 @@ llvm::Error validate(const VoxelizeProblem& problem) {
 }
 
 llvm::Error validate(const DevoxelizeProblem& problem) {
-  MINUET_TRY(check_point_type(problem.ndim, problem.channels));
+  MINUET_TRY(check_type(problem.ndim, problem.channels));
   for (i32 a = 0; a < problem.ndim; ++a) {
     const i32 stride = problem.tensor_stride[a];
     if (stride >= 1 && stride <= kMostCells) continue;

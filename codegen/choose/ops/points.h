@@ -35,8 +35,6 @@ struct VoxelizeChoice {
   AssignRowsSpec assign;
   ReduceVoxelsSpec reduce;
 };
-/// Returns InvalidArgument if an op cannot have these numbers of axes or of channels.
-llvm::Error check_point_type(i32 ndim, i32 channels);
 /// Returns OutOfRange if an op cannot have this number of points or of rows, which messages call `name`.
 llvm::Error check_point_count(i64 count, const char* name);
 /// Completes a grid of which low, high and size are known: sets `cells`. Returns InvalidArgument if a number

@@ -26,7 +26,10 @@ namespace minuet {
 }
 
 llvm::Error validate(const GroupGradientProblem& problem) {
-  return check_point_type(problem.ndim, problem.channels);
+  DevoxelizeProblem limits;  // It has the same numbers of axes and channels.
+  limits.ndim = problem.ndim;
+  limits.channels = problem.channels;
+  return validate(limits);
 }
 
 [[gnu::cold]] GroupGradientChoice choose_group_gradient(const GroupGradientProblem& problem) {
