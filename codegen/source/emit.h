@@ -26,6 +26,7 @@
 #include "kernels_templates/shared/point_kernels.h"
 #include "kernels_templates/shared/pointwise_kernels.h"
 #include "kernels_templates/shared/pool_kernels.h"
+#include "kernels_templates/shared/row_gradient_kernels.h"
 #include "kernels_templates/shared/select_kernels.h"
 #include "kernels_templates/shared/space_kernels.h"
 #include "kernels_templates/shared/view_kernels.h"

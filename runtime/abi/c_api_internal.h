@@ -20,6 +20,7 @@
 #include "codegen/choose/ops/parameter_gradient.h"
 #include "codegen/choose/ops/points.h"
 #include "codegen/choose/ops/pooling_gradient.h"
+#include "codegen/choose/ops/row_gradient.h"
 #include "codegen/choose/ops/select.h"
 #include "minuet/batch_norm.h"
 #include "minuet/diagnostics.h"
@@ -32,6 +33,7 @@
 #include "minuet/pointwise.h"
 #include "minuet/precompile.h"
 #include "minuet/pyramid.h"
+#include "minuet/row_gradient.h"
 #include "minuet/select.h"
 #include "minuet/space.h"
 #include "minuet/tuning.h"
@@ -85,7 +87,9 @@ struct minuet_pyramid {
 };
 struct minuet_point_op {
   std::shared_ptr<minuet::Context> context;
-  std::variant<minuet::VoxelizeChoice, minuet::DevoxelizeChoice> choice;
+  std::variant<minuet::VoxelizeChoice, minuet::DevoxelizeChoice, minuet::DevoxelizeGradientChoice,
+               minuet::GroupGradientChoice>
+      choice;
   minuet::i32 ndim() const {
     return std::visit([](const auto& one) { return one.problem.ndim; }, choice);
   }

@@ -1,9 +1,5 @@
 // Implements points.h: voxels from points, and features of voxels back to points.
-#include <type_traits>
-#include <variant>
-
-#include "codegen/base/number_text.h"
-#include "runtime/abi/single_op.h"
+#include "runtime/abi/point_arguments.h"
 #include "runtime/engine/arena.h"
 
 namespace minuet {
@@ -28,30 +24,6 @@ static_assert(int{MINUET_VOXELIZE_VOXELS} == int{kCountVoxels} &&
 constexpr i64 kOwnWordsBytes = 32;
 static_assert((kPointCounts + 1) * kWordBytes <= kOwnWordsBytes);
 
-/// Returns InvalidArgument unless the numbers of a field are 0 from axis `first` on.
-llvm::Error check_unused(const float* numbers, i32 first, const char* name, const char* reason) {
-  for (i32 a = first; a < kMaxDim; ++a) {
-    if (numbers[a] == 0) continue;
-    return make_error(StatusCode::InvalidArgument, "{0} of axis {1} is {2}, but {3}: leave it 0", name, a,
-                      general_text(numbers[a], 9), reason);
-  }
-  return llvm::Error::success();
-}
-
-llvm::Error read_grid(i32 ndim, const float* low, const float* high, const float* voxel_size,
-                      PointGrid& grid) {
-  constexpr const char* kReason = "the points do not have this axis";
-  MINUET_TRY(check_unused(low, ndim, "low", kReason));
-  MINUET_TRY(check_unused(voxel_size, ndim, "voxel_size", kReason));
-  std::copy_n(low, kMaxDim, grid.low);
-  std::copy_n(voxel_size, kMaxDim, grid.size);
-  if (grid.has_range != 0) {
-    MINUET_TRY(check_unused(high, ndim, "high", kReason));
-    std::copy_n(high, kMaxDim, grid.high);
-  }
-  return complete_grid(ndim, grid);
-}
-
 [[gnu::cold]] llvm::Expected<VoxelizeProblem> read_problem(const minuet_voxelize_options& given) {
   VoxelizeProblem problem;
   MINUET_ASSIGN(problem.ndim, read_ndim(given.ndim));
@@ -71,67 +43,6 @@ llvm::Error read_grid(i32 ndim, const float* low, const float* high, const float
   return problem;
 }
 
-[[gnu::cold]] llvm::Expected<DevoxelizeProblem> read_problem(const minuet_devoxelize_options& given) {
-  DevoxelizeProblem problem;
-  MINUET_ASSIGN(problem.ndim, read_ndim(given.ndim));
-  MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
-  problem.channels = given.channels;
-  MINUET_TRY(check_choice(given.blend, MINUET_BLEND_CORNERS, "blend"));
-  problem.blend = static_cast<PointBlend>(given.blend);
-  MINUET_ASSIGN(problem.tensor_stride, read_axes(given.tensor_stride, problem.ndim, "tensor_stride"));
-  if (problem.blends()) {
-    MINUET_TRY(read_grid(problem.ndim, given.low, nullptr, given.voxel_size, problem.grid));
-  } else {
-    constexpr const char* kReason = "the nearest voxel is that of point_rows";
-    MINUET_TRY(check_unused(given.low, 0, "low", kReason));
-    MINUET_TRY(check_unused(given.voxel_size, 0, "voxel_size", kReason));
-  }
-  MINUET_TRY(validate(problem));
-  return problem;
-}
-
-/// Returns the choice of the op if it is of the kind that the call needs.
-template <class Choice>
-llvm::Expected<const Choice*> choice_of(const minuet_point_op* op) {
-  MINUET_TRY(check_pointer(op, "op"));
-  if (const auto* choice = std::get_if<Choice>(&op->choice)) return choice;
-  constexpr bool kVoxelizes = std::is_same_v<Choice, VoxelizeChoice>;
-  return make_error(StatusCode::InvalidArgument, "the op {0}: make one with {1}",
-                    kVoxelizes ? "devoxelizes" : "voxelizes",
-                    kVoxelizes ? "minuet_voxelize_create" : "minuet_devoxelize_create");
-}
-
-/// Runs `work` with the operations of an engine of the device, in one call on `stream`.
-llvm::Error with_engine(const minuet_point_op& op, const minuet_device& device, void* stream,
-                        llvm::function_ref<llvm::Error(PointOperations&)> work) {
-  return with_loaded_engine(device, op.ndim(), "minuet_point_op_load", stream,
-                            [&](Engine& engine) { return work(engine.points()); });
-}
-
-/// Reads the points of a call. `columns` is the least number of numbers of a point.
-llvm::Expected<PointArray> read_points(const float* points, i64 points_ld, i64 most, const int32_t* batch,
-                                       const int32_t* count, i32 columns) {
-  MINUET_TRY(check_point_count(most, "most"));
-  MINUET_TRY(check_array(points, most, "points"));
-  if (points_ld < columns || points_ld > kMostLd) {
-    return make_error(StatusCode::InvalidArgument, "points_ld is {0}; it must be {1} to {2}", points_ld,
-                      columns, kMostLd);
-  }
-  MINUET_TRY(check_alignment(batch, kWordBytes, "batch"));
-  MINUET_TRY(check_alignment(count, kWordBytes, "count"));
-  return PointArray{points, points_ld, batch, count, most};
-}
-
-/// Lists the memory of the points for check_apart(). A point has `columns` numbers, and the gap behind it is
-/// not read.
-std::vector<NamedMemory> memory_of_points(const PointArray& points, i32 columns) {
-  const MemoryRows rows{reinterpret_cast<std::uintptr_t>(points.points), points.points ? points.most : 0,
-                        points.ld * kWordBytes, columns * kWordBytes};
-  return {{"points", rows},
-          optional_memory("batch", points.batch, points.most * kWordBytes),
-          optional_memory("count", points.count, kWordBytes)};
-}
-
 llvm::Error voxelize(const minuet_point_op& op, const VoxelizeChoice& choice, const minuet_device& device,
                      const minuet_voxelize_arguments& given, void* stream) {
   const VoxelizeProblem& problem = choice.problem;
@@ -149,7 +60,7 @@ llvm::Error voxelize(const minuet_point_op& op, const VoxelizeChoice& choice, co
                                                        {given.counts, "counts"},
                                                        {given.status, "status"}};
   for (const auto& [pointer, name] : words) MINUET_TRY(check_alignment(pointer, kWordBytes, name));
-  return with_engine(op, device, stream, [&](PointOperations& points) -> llvm::Error {
+  return with_points(op, device, stream, [&](PointOperations& points) -> llvm::Error {
     const i64 bytes = points.workspace_bytes(choice, given.most);
     MINUET_TRY(check_block("workspace", given.workspace, given.workspace_bytes, bytes + kOwnWordsBytes));
     const i64 rows = given.capacity;
@@ -176,32 +87,6 @@ llvm::Error voxelize(const minuet_point_op& op, const VoxelizeChoice& choice, co
   });
 }
 
-/// Reads the arguments of which only the nearest voxel or only the voxels around a point have a use.
-llvm::Error read_sources(const DevoxelizeProblem& problem, const minuet_devoxelize_arguments& given,
-                         DevoxelizeRequest& request) {
-  if (problem.blends()) {
-    MINUET_ASSIGN(request.points, read_points(given.points, given.points_ld, given.most, given.batch,
-                                              given.count, problem.ndim));
-    MINUET_TRY(check_array(given.coordinates, given.most_rows, "coordinates"));
-    request.coordinates = given.coordinates;
-    if (!given.point_rows) return llvm::Error::success();
-    return make_error(StatusCode::InvalidArgument,
-                      "point_rows is given, but the op looks the voxels around a point up: leave it null");
-  }
-  if (given.points || given.points_ld != 0 || given.batch || given.coordinates) {
-    return make_error(StatusCode::InvalidArgument,
-                      "points, points_ld, batch or coordinates is given, but the nearest voxel is that of "
-                      "point_rows: leave them null and 0");
-  }
-  MINUET_TRY(check_point_count(given.most, "most"));
-  MINUET_TRY(check_array(given.point_rows, given.most, "point_rows"));
-  MINUET_TRY(check_alignment(given.count, kWordBytes, "count"));
-  request.points.count = given.count;
-  request.points.most = given.most;
-  request.rows = given.point_rows;
-  return llvm::Error::success();
-}
-
 llvm::Error devoxelize(const minuet_point_op& op, const DevoxelizeChoice& choice, const minuet_device& device,
                        const minuet_devoxelize_arguments& given, void* stream) {
   const DevoxelizeProblem& problem = choice.problem;
@@ -213,16 +98,12 @@ llvm::Error devoxelize(const minuet_point_op& op, const DevoxelizeChoice& choice
   MINUET_TRY(check_array(given.features, given.most_rows, "features", kVectorAlignment));
   MINUET_TRY(check_array(given.output, given.most, "output", kVectorAlignment));
   const i64 row_bytes = i64{problem.channels} * dtype_bytes(storage_type(problem.dtype));
-  return with_engine(op, device, stream, [&](PointOperations& points) -> llvm::Error {
+  return with_points(op, device, stream, [&](PointOperations& points) -> llvm::Error {
     const i64 bytes = points.workspace_bytes(choice, given.most, given.most_rows);
     if (bytes > 0) MINUET_TRY(check_block("workspace", given.workspace, given.workspace_bytes, bytes));
     const NamedMemory written[] = {{"workspace", memory_of(given.workspace, bytes)},
                                    {"output", memory_of(given.output, given.most * row_bytes)}};
-    std::vector<NamedMemory> read = memory_of_points(request.points, problem.ndim);
-    const i64 coordinate_words = request.coordinates ? given.most_rows * (1 + problem.ndim) : 0;
-    read.push_back(optional_memory("point_rows", request.rows, given.most * kWordBytes));
-    read.push_back({"coordinates", memory_of(request.coordinates, coordinate_words * kWordBytes)});
-    read.push_back(optional_memory("row_count", given.row_count, kWordBytes));
+    std::vector<NamedMemory> read = memory_of_sources(problem, given, request);
     read.push_back({"features", memory_of(given.features, given.most_rows * row_bytes)});
     MINUET_TRY(check_apart(written, read));
     request.row_count = given.row_count;

@@ -5,13 +5,12 @@
 
 #include "kernels_templates/shared/elements.h"
 #include "kernels_templates/shared/map_kernels.h"
+#include "runtime/cpu/corners.h"
 #include "runtime/cpu/dispatch.h"
 #include "runtime/engine/arena.h"
 
 namespace minuet {
 namespace {
-
-constexpr i64 kPointRowsPerTask = 4096;
 
 template <class Body>
 void with_reduction(PointReduction reduction, const Body& body) {
@@ -26,30 +25,6 @@ void with_reduction(PointReduction reduction, const Body& body) {
       return body.template operator()<PointReduction::First>();
   }
 }
-
-/// Maps coordinates to rows by a hash table with open addressing. The coordinates of a row are those at
-/// `coordinates`, so the table does not store them.
-template <i32 Ndim>
-class RowTable {
- public:
-  RowTable(i32* slots, i64 count, const i32* coordinates)
-      : slots_(slots), mask_(static_cast<u32>(count - 1)), coordinates_(coordinates) {}
-  void clear() { std::fill_n(slots_, i64{mask_} + 1, kFreeSlot); }
-  /// Returns the slot that holds the row with these coordinates, or the free slot for it.
-  i32& slot_of(const i32* coordinate) {
-    u32 slot = hash_of_cell<Ndim>(coordinate[0], coordinate + 1) & mask_;
-    while (slots_[slot] != kFreeSlot &&
-           !std::equal(coordinate, coordinate + 1 + Ndim, coordinates_ + i64{slots_[slot]} * (1 + Ndim))) {
-      slot = (slot + 1) & mask_;
-    }
-    return slots_[slot];
-  }
-
- private:
-  i32* const slots_;
-  const u32 mask_;
-  const i32* const coordinates_;
-};
 
 /// Divides the workspace of voxelize().
 struct VoxelPlaces {
@@ -154,33 +129,6 @@ void pad(const VoxelizeRequest& request, i64 voxels) {
   }
 }
 
-/// Holds the voxels around a point. A voxel that does not exist has the row -1.
-struct Corners {
-  i32 rows[1 << kMaxDim];
-  float weights[1 << kMaxDim];
-};
-
-template <i32 Ndim>
-void find_corners(const DevoxelizeRequest& request, RowTable<Ndim>& table, i64 i, Corners& corners) {
-  constexpr i32 kCorners = 1 << Ndim;
-  const DevoxelizeProblem& problem = request.choice->problem;
-  const float* const position = request.points.points + i * request.points.ld;
-  AmongVoxels<Ndim> among;
-  const bool is_there = find_among_voxels<Ndim>(problem.grid, problem.tensor_stride.data(),
-                                                problem.blend == PointBlend::Centres, position, among);
-  float sum = 0;
-  for (i32 k = 0; k < kCorners; ++k) {
-    i32 coordinate[1 + Ndim] = {request.points.batch ? request.points.batch[i] : 0};
-    for (i32 a = 0; a < Ndim; ++a)
-      coordinate[1 + a] = among.cell[a] + ((k >> a & 1) != 0 ? problem.tensor_stride[a] : 0);
-    corners.rows[k] = is_there ? table.slot_of(coordinate) : -1;
-    corners.weights[k] = corners.rows[k] < 0 ? 0 : corner_weight<Ndim>(among, k);
-    sum = rounded_sum(sum, corners.weights[k]);
-  }
-  for (i32 k = 0; k < kCorners; ++k)
-    corners.weights[k] = sum > 0 ? rounded_quotient(corners.weights[k], sum) : 0;
-}
-
 /// Adds up the features of the corners. `sums` has room for a row.
 template <DType T>
 void add_corners(const DevoxelizeRequest& request, const Corners& corners, float* sums, void* output) {
@@ -247,10 +195,8 @@ llvm::Error CpuPoints::voxelize(const VoxelizeRequest& request) {
 
 llvm::Error CpuPoints::devoxelize(const DevoxelizeRequest& request) {
   const DevoxelizeProblem& problem = request.choice->problem;
-  i64 points = count_of(request.points.count, request.points.most);
-  if (points < 0 || points > request.points.most) points = 0;
-  i64 rows = count_of(request.row_count, request.most_rows);
-  if (rows < 0 || rows > request.most_rows) rows = 0;
+  const i64 points = valid_count(request.points.count, request.points.most);
+  const i64 rows = valid_count(request.row_count, request.most_rows);
   const i64 row_bytes = i64{problem.channels} * dtype_bytes(storage_type(problem.dtype));
   char* const output = static_cast<char*>(request.output);
   std::fill_n(output + points * row_bytes, (request.points.most - points) * row_bytes, 0);
@@ -276,15 +222,12 @@ llvm::Error CpuPoints::devoxelize(const DevoxelizeRequest& request) {
   with_axes(problem.ndim, [&]<i32 Ndim>() {
     RowTable<Ndim> table(words, slots, request.coordinates);
     table.clear();
-    for (i64 row = 0; row < rows; ++row) {
-      i32& slot = table.slot_of(request.coordinates + row * (1 + Ndim));
-      if (slot == kFreeSlot) slot = static_cast<i32>(row);
-    }
+    table.add_rows(rows);
     pool_.run(tasks, [&](i64 task, i32 thread) {
       float* const own = sums + i64{thread} * problem.channels;
       Corners corners;
       for (i64 i = task * kPointRowsPerTask; i < std::min(points, (task + 1) * kPointRowsPerTask); ++i) {
-        find_corners<Ndim>(request, table, i, corners);
+        find_corners<Ndim>(problem, request.points, table, i, corners);
         with_storage(problem.dtype,
                      [&]<DType T>() { add_corners<T>(request, corners, own, output + i * row_bytes); });
       }

@@ -13,6 +13,9 @@ class CpuPoints final : public PointOperations {
   i64 workspace_bytes(const DevoxelizeChoice& choice, i64 most_points, i64 most_rows) const override;
   llvm::Error voxelize(const VoxelizeRequest& request) override;
   llvm::Error devoxelize(const DevoxelizeRequest& request) override;
+  i64 workspace_bytes(const DevoxelizeGradientChoice& choice, i64 most_points, i64 most_rows) const override;
+  llvm::Error devoxelize_gradient(const DevoxelizeGradientRequest& request) override;
+  llvm::Error group_gradient(const GroupGradientRequest& request) override;
 
  private:
   ThreadPool& pool_;

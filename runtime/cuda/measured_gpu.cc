@@ -69,8 +69,13 @@ class MeasuredPoints final : public PointOperations {
   i64 workspace_bytes(const DevoxelizeChoice& choice, i64 most_points, i64 most_rows) const override {
     return point_workspace_bytes(choice, most_points, most_rows);
   }
+  i64 workspace_bytes(const DevoxelizeGradientChoice& choice, i64 most_points, i64 most_rows) const override {
+    return point_workspace_bytes(map32_, choice, most_points, most_rows);
+  }
   llvm::Error voxelize(const VoxelizeRequest&) override { return not_there(); }
   llvm::Error devoxelize(const DevoxelizeRequest&) override { return not_there(); }
+  llvm::Error devoxelize_gradient(const DevoxelizeGradientRequest&) override { return not_there(); }
+  llvm::Error group_gradient(const GroupGradientRequest&) override { return not_there(); }
 
  private:
   const MapChoice map32_;

@@ -60,23 +60,6 @@ struct VoxelizePlaces {
   }
 };
 
-/// Divides the workspace of devoxelize().
-struct CornerPlaces {
-  i32 *table = nullptr, *rows = nullptr;
-  float* weights = nullptr;
-  i64 slots = 0, bytes = 0;
-
-  CornerPlaces(const DevoxelizeProblem& problem, i64 most_points, i64 most_rows, char* base) {
-    if (!problem.blends()) return;
-    Placement parts(base, /*idle=*/false);
-    slots = point_slots(most_rows);
-    table = parts.take<i32>(slots);
-    rows = parts.take<i32>(problem.corners() * most_points);
-    weights = parts.take<float>(problem.corners() * most_points);
-    bytes = parts.bytes();
-  }
-};
-
 i64 limit_or_all(i64 limit) { return limit > 0 ? limit : std::numeric_limits<i64>::max(); }
 
 VoxelizeParams params_of(const VoxelizeRequest& request, const VoxelizePlaces& places) {
@@ -118,11 +101,22 @@ VoxelizeParams params_of(const VoxelizeRequest& request, const VoxelizePlaces& p
 
 }  // namespace
 
+CornerPlaces::CornerPlaces(const DevoxelizeProblem& problem, i64 most_points, i64 most_rows,
+                           Placement& parts) {
+  if (!problem.blends()) return;
+  slots = point_slots(most_rows);
+  table = parts.take<i32>(slots);
+  rows = parts.take<i32>(problem.corners() * most_points);
+  weights = parts.take<float>(problem.corners() * most_points);
+}
+
 i64 point_workspace_bytes(const MapChoice& map32, const VoxelizeChoice& choice, i64 most_points) {
   return VoxelizePlaces(map32, choice, most_points, nullptr).bytes;
 }
 i64 point_workspace_bytes(const DevoxelizeChoice& choice, i64 most_points, i64 most_rows) {
-  return CornerPlaces(choice.problem, most_points, most_rows, nullptr).bytes;
+  Placement parts(nullptr, /*idle=*/false);
+  const CornerPlaces places(choice.problem, most_points, most_rows, parts);
+  return places.slots == 0 ? 0 : parts.bytes();
 }
 
 i64 PointStep::workspace_bytes(const VoxelizeChoice& choice, i64 most_points) const {
@@ -165,27 +159,9 @@ llvm::Error PointStep::devoxelize(const DevoxelizeRequest& request) {
   const DevoxelizeProblem& problem = choice.problem;
   const i64 points = request.points.most;
   if (points == 0) return llvm::Error::success();
-  const CornerPlaces places(problem, points, request.most_rows, static_cast<char*>(request.workspace));
-  if (problem.blends()) {
-    CornersParams corners = {};
-    corners.points = request.points;
-    corners.grid = problem.grid;
-    std::copy(problem.tensor_stride.begin(), problem.tensor_stride.end(), corners.tensor_stride);
-    corners.coordinates = request.coordinates;
-    corners.row_count = request.row_count;
-    corners.most_rows = request.most_rows;
-    corners.table = places.table;
-    corners.slots = static_cast<u32>(places.slots);
-    corners.rows = places.rows;
-    corners.weights = places.weights;
-    MINUET_TRY(
-        clear_words(launcher_, clear_, choice.clear,
-                    {{reinterpret_cast<u32*>(places.table), places.slots, static_cast<u32>(kFreeSlot)}}));
-    MINUET_ASSIGN(const Kernel<CornersParams> index, index_.find(launcher_, choice.index));
-    MINUET_ASSIGN(const Kernel<CornersParams> weigh, weigh_.find(launcher_, choice.weigh));
-    MINUET_TRY(launcher_.launch_stride(index, request.most_rows, corners));
-    MINUET_TRY(launcher_.launch_stride(weigh, points, corners));
-  }
+  Placement parts(static_cast<char*>(request.workspace), /*idle=*/false);
+  const CornerPlaces places(problem, points, request.most_rows, parts);
+  if (problem.blends()) MINUET_TRY(find_corners(choice, request, places));
   MINUET_ASSIGN(const Kernel<DevoxelizeParams> kernel, devoxelize_.find(launcher_, choice.devoxelize));
   DevoxelizeParams params = {};
   params.input = request.features;

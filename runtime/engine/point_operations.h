@@ -1,9 +1,10 @@
 // Declares the work on the points of a cloud: voxels are made of them, and features of voxels are given back
-// to them.
+// to them. It has the gradients of both, too.
 #pragma once
 
 #include "codegen/base/error.h"
 #include "codegen/choose/ops/points.h"
+#include "codegen/choose/ops/row_gradient.h"
 
 namespace minuet {
 
@@ -36,8 +37,37 @@ struct DevoxelizeRequest {
   void* workspace = nullptr;
 };
 
-/// The functions voxelize() and devoxelize() are called between Engine::begin() and Engine::end(). They only
-/// enqueue work, allocate nothing, and may be captured into a CUDA graph.
+/// Requests the gradient of the features that a devoxelize read.
+struct DevoxelizeGradientRequest {
+  const DevoxelizeGradientChoice* choice = nullptr;
+  /// These members are as in DevoxelizeRequest.
+  PointArray points = {};
+  const i32* rows = nullptr;
+  const i32* coordinates = nullptr;
+  const i32* row_count = nullptr;
+  i64 most_rows = 0;
+  const void* out_gradient = nullptr;  // Has the shape [points.most, channels].
+  void* output = nullptr;              // Receives [most_rows, channels] numbers.
+  void* workspace = nullptr;           // Has workspace_bytes() bytes.
+};
+
+/// Requests the gradients of the rows of groups. The members `words`, `keys` and `vectors` of `params` are
+/// not set.
+struct GroupGradientRequest {
+  const GroupGradientChoice* choice = nullptr;
+  GroupsParams params = {};
+  void* workspace = nullptr;  // Has workspace_bytes() bytes.
+};
+/// Returns the size of the workspace of a GroupGradientRequest on any device. It is GroupsParams::words or
+/// GroupsParams::keys. With the sizes of the groups, a mean needs none.
+inline i64 group_gradient_bytes(const GroupGradientProblem& problem, i64 most_groups) {
+  if (problem.reduction == PointReduction::Sum) return 0;
+  if (problem.reduction != PointReduction::Max) return most_groups * static_cast<i64>(sizeof(u32));
+  return most_groups * problem.channels * static_cast<i64>(sizeof(u64));
+}
+
+/// The functions that take a request are called between Engine::begin() and Engine::end(). They only enqueue
+/// work, allocate nothing, and may be captured into a CUDA graph.
 class PointOperations {
  public:
   virtual ~PointOperations() = default;
@@ -45,6 +75,11 @@ class PointOperations {
   virtual i64 workspace_bytes(const DevoxelizeChoice& choice, i64 most_points, i64 most_rows) const = 0;
   virtual llvm::Error voxelize(const VoxelizeRequest& request) = 0;
   virtual llvm::Error devoxelize(const DevoxelizeRequest& request) = 0;
+  virtual i64 workspace_bytes(const DevoxelizeGradientChoice& choice, i64 most_points,
+                              i64 most_rows) const = 0;
+  /// Adds the gradients of a voxel in the order of the corners, and then in that of the points.
+  virtual llvm::Error devoxelize_gradient(const DevoxelizeGradientRequest& request) = 0;
+  virtual llvm::Error group_gradient(const GroupGradientRequest& request) = 0;
 };
 
 }  // namespace minuet

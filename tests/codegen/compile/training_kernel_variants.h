@@ -103,4 +103,36 @@ inline std::vector<NormalizeGradientsSpec> variants(const NormalizeGradientsSpec
   return specs;
 }
 
+inline std::vector<KeyEntriesSpec> variants(const KeyEntriesSpec&) { return {}; }
+inline std::vector<FindEntriesSpec> variants(const FindEntriesSpec&) { return {}; }
+inline std::vector<SumEntriesSpec> variants(const SumEntriesSpec&) {
+  std::vector<SumEntriesSpec> specs;
+  for (const DType io : {DType::F32, DType::F16, DType::BF16}) {
+    for (const bool weighs : {false, true}) {
+      for (const i32 bytes : {dtype_bytes(io), 8, 16})
+        specs.push_back({.io = io, .weighs = weighs, .vector_bytes = bytes});
+    }
+  }
+  return specs;
+}
+inline std::vector<CombineGroupsSpec> variants(const CombineGroupsSpec&) {
+  std::vector<CombineGroupsSpec> specs = {{.reduction = PointReduction::First}};
+  for (const DType io : {DType::F32, DType::F16, DType::BF16})
+    specs.push_back({.io = io, .reduction = PointReduction::Max});
+  return specs;
+}
+inline std::vector<SpreadGroupsSpec> variants(const SpreadGroupsSpec&) {
+  std::vector<SpreadGroupsSpec> specs;
+  for (const DType io : {DType::F32, DType::F16, DType::BF16}) {
+    for (const PointReduction reduction :
+         {PointReduction::Mean, PointReduction::Max, PointReduction::Sum, PointReduction::First}) {
+      for (const i32 bytes : {4, 16})
+        specs.push_back({.io = io, .out = DType::F32, .reduction = reduction, .vector_bytes = bytes});
+      specs.push_back({.io = io, .out = io, .reduction = reduction, .vector_bytes = dtype_bytes(io)});
+      specs.push_back({.io = io, .out = io, .reduction = reduction, .vector_bytes = 16});
+    }
+  }
+  return specs;
+}
+
 }  // namespace minuet

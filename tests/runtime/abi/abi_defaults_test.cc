@@ -19,6 +19,7 @@
 #include "tests/runtime/abi/abi_gradient_structs.h"
 #include "tests/runtime/abi/abi_headers.h"
 #include "tests/runtime/abi/abi_point_structs.h"
+#include "tests/runtime/abi/abi_row_gradient_structs.h"
 #include "tests/runtime/abi/abi_seen.h"
 #include "tests/runtime/abi/abi_select_structs.h"
 #include "tests/support/network_abi.h"
@@ -52,11 +53,8 @@ class AbiDefaults : public testing::Test {
   void execution_options();
   void tuning_options();
   void pyramid_options();
-  void voxelize_options();
-  void devoxelize_options();
-  void select_options();
-  void batch_norm_options();
-  void affine_gradient_options();
+  void voxelize_options(), devoxelize_options(), select_options();
+  void batch_norm_options(), group_gradient_options(), affine_gradient_options();
 
  protected:
   void SetUp() override {
@@ -469,6 +467,11 @@ void AbiDefaults::batch_norm_options() {
       MINUET_BATCH_NORM_OPTIONS_INIT, [](auto& options) { options.channels = 1; }, normalized_with);
 }
 
+void AbiDefaults::group_gradient_options() {
+  compare_results<minuet_group_gradient_options>(
+      MINUET_GROUP_GRADIENT_OPTIONS_INIT, [](auto& options) { options.channels = 2; }, group_gradient_with);
+}
+
 TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
   const std::pair<const char*, void (AbiDefaults::*)()> rows[] = {
 #define MINUET_ROW(name) {"minuet_" #name, &AbiDefaults::name},
@@ -480,6 +483,7 @@ TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
                           MINUET_ROW(pyramid_options) MINUET_ROW(voxelize_options)
                               MINUET_ROW(devoxelize_options) MINUET_ROW(select_options)
                                   MINUET_ROW(affine_gradient_options) MINUET_ROW(batch_norm_options)
+                                      MINUET_ROW(group_gradient_options)
 #undef MINUET_ROW
   };
   std::set<std::string> known;

@@ -21,6 +21,7 @@
 #include "tests/runtime/abi/abi_headers.h"
 #include "tests/runtime/abi/abi_point_structs.h"
 #include "tests/runtime/abi/abi_pyramid_structs.h"
+#include "tests/runtime/abi/abi_row_gradient_structs.h"
 #include "tests/runtime/abi/abi_select_structs.h"
 #include "tests/runtime/abi/abi_told.h"
 #include "tests/runtime/abi/abi_tuning.h"
@@ -75,18 +76,8 @@ class Structs {
   void parameters_options();
   void execution_options();
   void tuning_options();
-  void voxelize_options() { check_voxelize_options(*cpu_); }
-  void devoxelize_options() { check_devoxelize_options(*cpu_); }
-  void voxelize_arguments() { check_voxelize_arguments(*cpu_); }
-  void select_options() { check_select_options(*cpu_); }
-  void select_arguments() { check_select_arguments(*cpu_); }
-  void devoxelize_arguments() { check_devoxelize_arguments(*cpu_); }
-  void batch_norm_options() { check_batch_norm_options(*cpu_); }
-  void batch_norm_arguments() { check_batch_norm_arguments(*cpu_); }
-  void batch_norm_gradient_arguments() { check_batch_norm_gradient_arguments(*cpu_); }
+  Machine& cpu() { return *cpu_; }
   void gradient_arguments() { check_gradient_arguments(*cpu_); }
-  void affine_gradient_options() { check_affine_gradient_options(*cpu_); }
-  void pyramid_options() { check_pyramid_options(*cpu_); }
   void pointwise_steps() { check_pointwise_steps(*cpu_); }
   void pyramid_elements(int array) { check_pyramid_elements(*cpu_, array); }
   void pyramid_arguments() { check_pyramid_arguments(*cpu_, network_.get()); }
@@ -440,20 +431,23 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
               MINUET_ROW(convolution_options) MINUET_ROW(pooling_options) MINUET_ROW(pointwise_options)
                   MINUET_ROW(space_options) MINUET_ROW(network_options) MINUET_ROW(precompile_options)
                       MINUET_ROW(parameters_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
-                          MINUET_ROW(pyramid_options) MINUET_ROW(pyramid_arguments) MINUET_ROW(run_arguments)
-                              MINUET_ROW(voxelize_options) MINUET_ROW(devoxelize_options)
-                                  MINUET_ROW(voxelize_arguments) MINUET_ROW(devoxelize_arguments)
-                                      MINUET_ROW(select_options) MINUET_ROW(select_arguments)
-                                          MINUET_ROW(gradient_arguments) MINUET_ROW(affine_gradient_options)
-                                              MINUET_ROW(batch_norm_options) MINUET_ROW(batch_norm_arguments)
-                                                  MINUET_ROW(batch_norm_gradient_arguments)
+                          MINUET_ROW(pyramid_arguments) MINUET_ROW(run_arguments)
+                              MINUET_ROW(gradient_arguments)
       // Answers, which the library fills in.
       MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(shipped_network_info)
           MINUET_ROW(device_info) MINUET_ROW(plan_info) MINUET_ROW(parameter_info) MINUET_ROW(tensor_info)
-              MINUET_ROW(execution_info) MINUET_ROW(execution_counters) MINUET_ROW(stage_times)
-                  MINUET_ROW(level_info) MINUET_ROW(layer_info) MINUET_ROW(precompile_result)
-                      MINUET_ROW(tuning_result)
+              MINUET_ROW(execution_info) MINUET_ROW(execution_counters) MINUET_ROW(stage_times) MINUET_ROW(
+                  level_info) MINUET_ROW(layer_info) MINUET_ROW(precompile_result) MINUET_ROW(tuning_result)
 #undef MINUET_ROW
+#define MINUET_CHECK(name) {"minuet_" #name, [](Structs& structs) { check_##name(structs.cpu()); }},
+                  MINUET_CHECK(voxelize_options) MINUET_CHECK(devoxelize_options)
+                      MINUET_CHECK(voxelize_arguments) MINUET_CHECK(select_options)
+                          MINUET_CHECK(select_arguments) MINUET_CHECK(devoxelize_arguments)
+                              MINUET_CHECK(group_gradient_options) MINUET_CHECK(group_gradient_arguments)
+                                  MINUET_CHECK(batch_norm_options) MINUET_CHECK(batch_norm_arguments)
+                                      MINUET_CHECK(batch_norm_gradient_arguments)
+                                          MINUET_CHECK(affine_gradient_options) MINUET_CHECK(pyramid_options)
+#undef MINUET_CHECK
 #define MINUET_TOLD(name) {"minuet_" #name, [](Structs&) { check_told<minuet_##name>(meet_##name); }},
       // Those that callbacks are handed.
       MINUET_TOLD(kernel_info) MINUET_TOLD(kernel_code) MINUET_TOLD(precompile_step) MINUET_TOLD(bundle_info)

@@ -1513,6 +1513,62 @@ class minuet_run_arguments(Structure):
     ]
 
 
+class minuet_group_gradient_options(Structure):
+    struct_size: int
+    ext: int | None
+    ndim: int
+    dtype: int
+    channels: int
+    feature: int
+    rows_are_f32: int
+    reserved: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("ndim", c_int32),
+        ("dtype", c_int32),
+        ("channels", c_int32),
+        ("feature", c_int32),
+        ("rows_are_f32", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class minuet_group_gradient_arguments(Structure):
+    struct_size: int
+    ext: int | None
+    groups: int | None
+    groups_ld: int
+    row_count: int | None
+    most_rows: int
+    group_count: int | None
+    most_groups: int
+    group_sizes: int | None
+    input: int | None
+    input_ld: int
+    out_gradient: int | None
+    input_gradient: int | None
+    workspace: int | None
+    workspace_bytes: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("groups", c_void_p),
+        ("groups_ld", c_int64),
+        ("row_count", c_void_p),
+        ("most_rows", c_int64),
+        ("group_count", c_void_p),
+        ("most_groups", c_int64),
+        ("group_sizes", c_void_p),
+        ("input", c_void_p),
+        ("input_ld", c_int64),
+        ("out_gradient", c_void_p),
+        ("input_gradient", c_void_p),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_int64),
+    ]
+
+
 class minuet_select_options(Structure):
     struct_size: int
     ext: int | None
@@ -1869,6 +1925,12 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_plan_run_bytes": (c_int, (c_void_p, c_char_p, POINTER(minuet_run_arguments), c_void_p)),
     "minuet_plan_run_load": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments))),
     "minuet_plan_run": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments), c_void_p)),
+    "minuet_devoxelize_gradient_create": (c_int, (c_void_p, POINTER(minuet_devoxelize_options), c_void_p)),
+    "minuet_devoxelize_gradient_bytes": (c_int, (c_void_p, c_char_p, c_int64, c_int64, c_void_p)),
+    "minuet_devoxelize_gradient": (c_int, (c_void_p, c_void_p, POINTER(minuet_devoxelize_arguments), c_void_p)),
+    "minuet_group_gradient_create": (c_int, (c_void_p, POINTER(minuet_group_gradient_options), c_void_p)),
+    "minuet_group_gradient_bytes": (c_int, (c_void_p, c_char_p, c_int64, c_void_p)),
+    "minuet_group_gradient": (c_int, (c_void_p, c_void_p, POINTER(minuet_group_gradient_arguments), c_void_p)),
     "minuet_select_create": (c_int, (c_void_p, POINTER(minuet_select_options), c_void_p)),
     "minuet_select_op_destroy": (None, (c_void_p,)),
     "minuet_select_op_load": (c_int, (c_void_p, c_void_p)),

@@ -201,6 +201,7 @@ static void call_all(world* world) {
   call_select(world);
   call_gradients(world);
   call_batch_norm(world);
+  call_row_gradients(world);
   call_pyramid_create(world);
   call_pyramids(world);
   call_pyramid_runs(world);

@@ -21,6 +21,7 @@
 #include <minuet/pointwise.h>
 #include <minuet/precompile.h>
 #include <minuet/pyramid.h>
+#include <minuet/row_gradient.h>
 #include <minuet/select.h>
 #include <minuet/space.h>
 #include <minuet/tuning.h>
@@ -189,6 +190,7 @@ void call_points(world* world);
 void call_select(world* world);
 void call_gradients(world* world);
 void call_batch_norm(world* world);
+void call_row_gradients(world* world);
 void call_networks(world* world);
 void call_plans(world* world);
 void call_kernels(world* world);
