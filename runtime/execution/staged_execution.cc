@@ -263,6 +263,22 @@ llvm::Error StagedExecution::output_coordinates(std::size_t output, i32* coordin
                                              coordinates, stream);
 }
 
+/// Returns FailedPrecondition if nothing has written the state of a cloud. A run that is refused changes
+/// nothing on the device, so the state of the last prepare or run can still be read.
+llvm::Error StagedExecution::check_has_state() const {
+  if (has_state_) return llvm::Error::success();
+  return program_.takes_points() ? check_has_run() : stages_.front()->execution->check_prepared();
+}
+
+/// Returns FailedPrecondition if no run has succeeded since the last prepare, or if a later run has failed,
+/// unless a captured run may have been replayed since.
+llvm::Error StagedExecution::check_has_run() const {
+  if (has_run_) return llvm::Error::success();
+  return make_error(StatusCode::FailedPrecondition,
+                    "an op makes levels of the network in each run, and no run has made those of this cloud: "
+                    "run the network first");
+}
+
 /// Checks the number of rows of a mask, which lies on a level of the first stage.
 llvm::Error StagedExecution::check_mask_rows(std::size_t number, const Tensor& mask, i32 tensor) const {
   const i64 rows = level(program_.tensors[tensor].level).caller_rows;

@@ -490,20 +490,4 @@ llvm::Error StagedExecution::read_cloud(void* stream, u32& status, llvm::Mutable
   return llvm::Error::success();
 }
 
-/// Returns FailedPrecondition if nothing has written the state of a cloud. A run that is refused changes
-/// nothing on the device, so the state of the last prepare or run can still be read.
-llvm::Error StagedExecution::check_has_state() const {
-  if (has_state_) return llvm::Error::success();
-  return program_.takes_points() ? check_has_run() : stages_.front()->execution->check_prepared();
-}
-
-/// Returns FailedPrecondition if no run has succeeded since the last prepare, or if a later run has failed,
-/// unless a captured run may have been replayed since.
-llvm::Error StagedExecution::check_has_run() const {
-  if (has_run_) return llvm::Error::success();
-  return make_error(StatusCode::FailedPrecondition,
-                    "an op makes levels of the network in each run, and no run has made those of this cloud: "
-                    "run the network first");
-}
-
 }  // namespace minuet

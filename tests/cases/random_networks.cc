@@ -30,6 +30,8 @@ bool is_copy(const NetworkLayer& layer) {
   return layer.op == Op::SpaceToChannel || layer.op == Op::ChannelToSpace;
 }
 
+bool may_have_offsets(const NetworkLayer& layer) { return layer.op == Op::Block || layer.op == Op::Up; }
+
 /// The cells of the finer level in a cell of the coarser one.
 int cells_of(const NetworkLayer& layer) {
   return std::accumulate(layer.stride.begin(), layer.stride.end(), 1, std::multiplies<>());
@@ -197,10 +199,25 @@ NetworkLayer draw_shape(Random& random, const NetworkCase& network) {
   return layer;
 }
 
+/// Draws a list of offsets in place of a box: near ones, or ones that are far apart.
+void draw_offsets(Random& random, int ndim, NetworkLayer& layer) {
+  constexpr int kMostOffsets = 9;
+  const int reach = random.below(4) == 0 ? 40 : 2;
+  layer.kernel_size = layer.dilation = kOnes;
+  for (int64_t i = random.between(1, kMostOffsets); i > 0; --i) {
+    Axes offset{};
+    for (int a = 0; a < ndim; ++a) offset[a] = static_cast<int32_t>(random.between(-reach, reach));
+    if (std::find(layer.offsets.begin(), layer.offsets.end(), offset) == layer.offsets.end())
+      layer.offsets.push_back(offset);
+  }
+}
+
 NetworkLayer draw_layer(Random& random, const NetworkCase& network) {
   NetworkLayer layer = draw_shape(random, network);
   const bool has_kernel = layer.op != Op::Concat && layer.op != Op::Pointwise;
   layer.is_cross = has_kernel && random.below(4) == 0;
+  if (!layer.is_cross && may_have_offsets(layer) && random.below(4) == 0)
+    draw_offsets(random, network.ndim, layer);
   draw_finishes(random, layer);
   return layer;
 }
@@ -213,6 +230,13 @@ std::string list(const Axes& axes, int count, const char* open, const char* clos
   std::string text;
   for (int a = 0; a < count; ++a) text += (a > 0 ? ", " : "") + std::to_string(axes[a]);
   return open + text + close;
+}
+
+std::string offsets_text(const NetworkLayer& layer, int count, const char* open, const char* close) {
+  std::string text;
+  for (const Axes& offset : layer.offsets)
+    text += (text.empty() ? "" : ", ") + list(offset, count, open, close);
+  return text;
 }
 
 std::string number(double value) {
@@ -296,6 +320,14 @@ std::string finishes_text(const NetworkLayer& layer) {
 bool is_feasible(const NetworkCase& network) {
   for (const NetworkLayer& layer : network.layers) {
     if (volume_of(layer) > kMostVolume) return false;
+    if (!layer.offsets.empty() && (!may_have_offsets(layer) || layer.is_cross || layer.kernel_size != kOnes ||
+                                   layer.dilation != kOnes)) {
+      return false;
+    }
+    for (const Axes& offset : layer.offsets) {
+      if (std::any_of(offset.begin() + network.ndim, offset.end(), [](int32_t value) { return value != 0; }))
+        return false;
+    }
     for (const Axes* axes : {&layer.kernel_size, &layer.stride, &layer.dilation}) {
       if (std::any_of(axes->begin() + network.ndim, axes->end(), [](int32_t value) { return value != 1; }))
         return false;
@@ -361,9 +393,11 @@ std::string NetworkCase::json(bool names_all) const {
     if (layer.op == Op::Up) text += ", \"onto\": " + skip;
     if (layer.op == Op::Bottleneck) text += ", \"inner_width\": " + std::to_string(2 * i + 1);
     if (layer.is_cross) text += ", \"kernel_shape\": \"cross\"";
-    text += ", \"kernel_size\": " + list(layer.kernel_size, ndim, "[", "]");
+    text += layer.offsets.empty() ? ", \"kernel_size\": " + list(layer.kernel_size, ndim, "[", "]") +
+                                        ", \"dilation\": " + list(layer.dilation, ndim, "[", "]")
+                                  : ", \"kernel_shape\": \"custom\", \"offsets\": [" +
+                                        offsets_text(layer, ndim, "[", "]") + "]";
     text += ", \"stride\": " + list(layer.stride, ndim, "[", "]");
-    text += ", \"dilation\": " + list(layer.dilation, ndim, "[", "]");
     text += fields_of(layer, inputs[i] != layer.channels || layer.stride != kOnes) + "}";
   }
   return "{\"name\": \"random\", \"ndim\": " + std::to_string(ndim) +
@@ -377,97 +411,6 @@ std::vector<int32_t> NetworkCase::coordinates() const {
   options.extent = extent_for_neighbours(ndim, points / batches + 1, ndim == 1 ? 2.0 : 5.0);
   options.least = -options.extent / 2;
   return make_voxels(options);
-}
-
-namespace {
-
-void add_without_layers(const NetworkCase& network, std::vector<NetworkCase>& cases) {
-  for (size_t i = 0; i < network.layers.size(); ++i) {
-    NetworkCase shorter = network;
-    shorter.layers.erase(shorter.layers.begin() + static_cast<int64_t>(i));
-    bool whole = true;
-    for (NetworkLayer& layer : shorter.layers) {
-      whole = whole && layer.skip != static_cast<int>(i);
-      if (layer.skip > static_cast<int>(i)) --layer.skip;
-    }
-    if (whole) cases.push_back(shorter);
-  }
-}
-
-/// The levels that differ along these axes become one, or the axes go.
-void add_without_axes(const NetworkCase& network, std::vector<NetworkCase>& cases) {
-  for (int a = 0; a <= network.ndim; ++a) {
-    NetworkCase flat = network;
-    for (NetworkLayer& layer : flat.layers) {
-      layer.stride = a == network.ndim ? kOnes : layer.stride;
-      if (a < network.ndim) layer.stride[a] = 1;
-      if ((layer.op == Op::Up || is_copy(layer)) && layer.stride == kOnes)
-        layer.op = Op::Block, layer.skip = -1;
-    }
-    cases.push_back(flat);
-    if (a == network.ndim || network.ndim == 1) continue;
-    --flat.ndim;
-    for (NetworkLayer& layer : flat.layers) {
-      for (Axes* axes : {&layer.kernel_size, &layer.stride, &layer.dilation}) {
-        std::rotate(axes->begin() + a, axes->begin() + a + 1, axes->end());
-        std::fill(axes->begin() + flat.ndim, axes->end(), 1);
-      }
-    }
-    cases.push_back(flat);
-  }
-}
-
-void add_simpler_layers(const NetworkCase& network, std::vector<NetworkCase>& cases) {
-  for (size_t i = 0; i < network.layers.size(); ++i) {
-    auto add = [&](auto change) {
-      cases.push_back(network);
-      change(cases.back().layers[i]);
-    };
-    add([](NetworkLayer& layer) { layer = {.channels = layer.channels}; });
-    add([](NetworkLayer& layer) { layer.is_cross = false; });
-    add([](NetworkLayer& layer) { layer.finishes.clear(); });
-    for (size_t f = 0; f < network.layers[i].finishes.size(); ++f) {
-      add([f](NetworkLayer& layer) { layer.finishes[f] = {}; });
-    }
-    add([](NetworkLayer& layer) {
-      if (layer.op == Op::Bottleneck)
-        layer.op = Op::Residual, layer.inner_channels = NetworkLayer{}.inner_channels;
-    });
-    add([](NetworkLayer& layer) { layer.channels = 1; });
-    add([](NetworkLayer& layer) { layer.channels = (layer.channels + 1) / 2; });
-    add([](NetworkLayer& layer) { layer.channels = std::max(layer.channels - 1, 1); });
-    for (Axes NetworkLayer::*field :
-         {&NetworkLayer::kernel_size, &NetworkLayer::stride, &NetworkLayer::dilation}) {
-      add([&](NetworkLayer& layer) { layer.*field = kOnes; });
-      for (int a = 0; a < network.ndim; ++a) {
-        add([&](NetworkLayer& layer) { (layer.*field)[a] = std::max((layer.*field)[a] - 1, 1); });
-      }
-    }
-  }
-}
-
-}  // namespace
-
-std::vector<NetworkCase> simpler_networks(const NetworkCase& network) {
-  std::vector<NetworkCase> cases;
-  auto add = [&](auto change) {
-    cases.push_back(network);
-    change(cases.back());
-  };
-  add_without_layers(network, cases);
-  for (const int64_t cut :
-       {network.points, network.points / 2, network.points / 4, network.points / 16, int64_t{1}}) {
-    add([&](NetworkCase& simpler) { simpler.points = std::max<int64_t>(simpler.points - cut, 0); });
-  }
-  add([](NetworkCase& simpler) { simpler.batches = 1; });
-  add([](NetworkCase& simpler) { simpler.in_channels = 1; });
-  add([](NetworkCase& simpler) { simpler.in_channels = (simpler.in_channels + 1) / 2; });
-  add([](NetworkCase& simpler) { simpler.dtype = DType::F32; });
-  add_without_axes(network, cases);
-  add_simpler_layers(network, cases);
-  std::erase_if(cases,
-                [&](const NetworkCase& simpler) { return simpler == network || !is_feasible(simpler); });
-  return cases;
 }
 
 std::string as_initializer(const NetworkCase& network) {
@@ -485,6 +428,7 @@ std::string as_initializer(const NetworkCase& network) {
       if (axes != kOnes) layers += std::string(", ") + name + " = " + list(axes, kMaxDim, "{", "}");
     }
     if (layer.is_cross) layers += ", .is_cross = true";
+    if (!layer.offsets.empty()) layers += ", .offsets = {" + offsets_text(layer, kMaxDim, "{", "}") + "}";
     if (layer.skip >= 0) layers += ", .skip = " + std::to_string(layer.skip);
     if (layer.op == Op::Bottleneck) layers += ", .inner_channels = " + std::to_string(layer.inner_channels);
     if (!layer.function.empty()) layers += ", .function = \"" + layer.function + "\"";

@@ -106,8 +106,11 @@ class Evaluator {
     return activate(std::move(y), layer.finish(windows.size() - 1));
   }
 
-  /// Says whether the kernels of the next layer are crosses.
-  void take_crosses(bool is_cross) { is_cross_ = is_cross; }
+  /// Says whether the kernels of the next layer are crosses, or lists of these offsets if there are any.
+  void take_shape(bool is_cross, const std::vector<Axes>& offsets) {
+    is_cross_ = is_cross;
+    offsets_ = offsets;
+  }
 
   Tensor concat(const Tensor& first, const Tensor& second) {
     Tensor both{first.level, first.channels + second.channels, {}};
@@ -192,7 +195,7 @@ class Evaluator {
   }
 
   Map same(int level, Axes kernel, Axes dilation = kOnes) {
-    Map& map = same_[{level, is_cross_, kernel, dilation}];
+    Map& map = same_[{level, is_cross_, offsets_, kernel, dilation}];
     if (!map.pairs.empty()) return map;
     const Level& at = levels_[level];
     const Geometry geometry = geometry_of(kernel, dilation, at.tensor_stride, false);
@@ -230,6 +233,7 @@ class Evaluator {
   /// The offsets of a box, x slowest, without those that are not 0 on several axes.
   Geometry geometry_of(const Axes& kernel, const Axes& dilation, const Axes& tensor_stride, bool transposed) {
     Geometry geometry{ndim_, kernel, dilation, tensor_stride, transposed};
+    geometry.offsets = offsets_;
     if (!is_cross_) return geometry;
     for (int i = 0; i < kernel[0] * kernel[1] * kernel[2] * kernel[3]; ++i) {
       Axes offset{};
@@ -245,7 +249,8 @@ class Evaluator {
 
   void finish(Map& map, int level, const Geometry& geometry) {
     map.level = level;
-    map.volume = is_cross_ ? static_cast<int64_t>(geometry.offsets.size()) : volume_of(geometry.kernel_size);
+    map.volume = geometry.offsets.empty() ? volume_of(geometry.kernel_size)
+                                          : static_cast<int64_t>(geometry.offsets.size());
     const double rows = static_cast<double>(std::max<int64_t>(levels_[level].rows, 1));
     map.neighbours = std::max(1.0, static_cast<double>(map.pairs.size()) / rows);
   }
@@ -315,8 +320,9 @@ class Evaluator {
   Parameters& parameters_;
   const int ndim_;
   std::vector<Level> levels_;
-  bool is_cross_ = false;  // take_crosses()
-  std::map<std::tuple<int, bool, Axes, Axes>, Map> same_;
+  bool is_cross_ = false;  // take_shape()
+  std::vector<Axes> offsets_;
+  std::map<std::tuple<int, bool, std::vector<Axes>, Axes, Axes>, Map> same_;
   std::map<std::pair<int, Axes>, int> coarser_;  // level and tensor stride
   double largest_ = 0;
 };
@@ -407,7 +413,7 @@ std::vector<NetworkOutput> evaluate_layers(Parameters& parameters, int ndim, int
   Tensor x{0, in_channels, std::vector<double>(features.begin(), features.end())};
   for (const NetworkLayer& layer : layers) {
     const std::string name = layer_name(results.size());
-    network.take_crosses(layer.is_cross);
+    network.take_shape(layer.is_cross, layer.offsets);
     if (layer.input >= 0) x = results[layer.input];
     switch (layer.op) {
       case NetworkLayer::Op::Block:

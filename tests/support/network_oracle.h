@@ -70,6 +70,8 @@ struct NetworkLayer {
   int channels = 4;
   Axes kernel_size{1, 1, 1, 1}, stride{1, 1, 1, 1}, dilation{1, 1, 1, 1};
   bool is_cross = false;  // kernels have only those offsets that are not 0 on at most one axis
+  // Of a Block or an Up: the kernel's list, in cells of the finer level, in place of a size and a dilation.
+  std::vector<Axes> offsets = {};
   // The earlier layer whose coordinates an Up or a ChannelToSpace goes back onto, or whose result a Concat,
   // an add or a multiply takes.
   int skip = -1;
