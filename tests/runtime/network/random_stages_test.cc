@@ -350,7 +350,6 @@ class RandomStages : public StagesTest {
     write_safetensors(file.path(), problem.tensors);
     NetworkSpec spec;
     spec.description = json_of(problem.test), spec.dtype = dtype(), spec.weights = file.path();
-    // Both modes choose the same kernels.
     spec.dataflow = MINUET_DATAFLOW_FUSED;
     SCOPED_TRACE(spec.description);
     const Plan plan = make_network(machine(), spec);
@@ -368,6 +367,9 @@ class RandomStages : public StagesTest {
     const std::vector<int32_t> counts = counts_of(execution, levels, status);
     EXPECT_EQ(status, 0u);
     cut(plan, counts, within);
+    // A GPU chooses kernels by the capacities, so that sums of fp32 may be rounded otherwise.
+    compare(problem, within);
+    if (!machine().is_cpu()) return true;
     for (size_t i = 0; i < exact.outputs.size(); ++i) EXPECT_EQ(within.outputs[i], exact.outputs[i]) << i;
     return true;
   }
