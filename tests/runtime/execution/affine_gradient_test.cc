@@ -16,7 +16,7 @@ using GradientOp = Handle<minuet_gradient_op>;
 
 constexpr double kEpsilon = 0.0009765625;
 
-struct Problem {
+struct AffineProblem {
   int channels;
   int64_t rows, capacity;
   bool normalizes;
@@ -27,9 +27,9 @@ struct Sums {
   std::vector<double> values, sizes;
 };
 
-Problem make_problem(DType stored, int channels, int64_t rows, int64_t capacity, bool normalizes,
-                     Random& random) {
-  Problem problem{channels, rows, capacity, normalizes, {}, {}, {}};
+AffineProblem make_problem(DType stored, int channels, int64_t rows, int64_t capacity, bool normalizes,
+                           Random& random) {
+  AffineProblem problem{channels, rows, capacity, normalizes, {}, {}, {}};
   for (std::vector<float>* matrix : {&problem.input, &problem.gradient}) {
     matrix->assign(static_cast<size_t>(capacity * channels), std::nanf(""));
     for (size_t i = 0; i < static_cast<size_t>(rows * channels); ++i) {
@@ -40,7 +40,7 @@ Problem make_problem(DType stored, int channels, int64_t rows, int64_t capacity,
 }
 
 /// The gradients of the scale and the shift.
-std::pair<Sums, Sums> expected(const Problem& problem) {
+std::pair<Sums, Sums> expected(const AffineProblem& problem) {
   const auto channels = static_cast<size_t>(problem.channels);
   Sums scale{std::vector<double>(channels), std::vector<double>(channels)}, shift = scale;
   for (size_t row = 0; row < static_cast<size_t>(problem.rows); ++row) {
@@ -60,11 +60,11 @@ std::pair<Sums, Sums> expected(const Problem& problem) {
 
 class AffineGradient : public DeviceTest {
  protected:
-  Problem make(int channels, int64_t rows, int64_t capacity, bool normalizes, Random& random) const {
+  AffineProblem make(int channels, int64_t rows, int64_t capacity, bool normalizes, Random& random) const {
     return make_problem(storage_type(dtype()), channels, rows, capacity, normalizes, random);
   }
 
-  GradientOp make_op(const Problem& problem, minuet_gradient which) {
+  GradientOp make_op(const AffineProblem& problem, minuet_gradient which) {
     minuet_affine_gradient_options options = MINUET_AFFINE_GRADIENT_OPTIONS_INIT;
     options.dtype = abi_dtype(dtype());
     options.channels = problem.channels;
@@ -78,8 +78,8 @@ class AffineGradient : public DeviceTest {
 
   /// Computes the gradients that `which` names, and returns those of the scale and the shift. `before` is
   /// what they are added to, or NaN, which they replace.
-  std::pair<std::vector<float>, std::vector<float>> compute(const Problem& problem, minuet_gradient which,
-                                                            float before) {
+  std::pair<std::vector<float>, std::vector<float>> compute(const AffineProblem& problem,
+                                                            minuet_gradient which, float before) {
     const GradientOp op = make_op(problem, which);
     int64_t bytes = 0;
     check(minuet_gradient_bytes(op.get(), machine().arch().c_str(), 0, problem.capacity, &bytes));
@@ -113,7 +113,7 @@ class AffineGradient : public DeviceTest {
     }
   }
 
-  void expect_gradients(const Problem& problem) {
+  void expect_gradients(const AffineProblem& problem) {
     SCOPED_TRACE(std::to_string(problem.channels) + " channels, " + std::to_string(problem.rows) + " of " +
                  std::to_string(problem.capacity) + (problem.normalizes ? ", normalized" : ""));
     const auto [scale, shift] = expected(problem);
@@ -122,7 +122,7 @@ class AffineGradient : public DeviceTest {
     expect_sums(both.first, scale, 0);
     expect_sums(both.second, shift, 0);
     EXPECT_EQ(compute(problem, kBoth, std::nanf("")), both) << "a repetition has other bits";
-    Problem longer = problem;  // Rows that do not count are NaN.
+    AffineProblem longer = problem;  // Rows that do not count are NaN.
     longer.capacity += 1500;
     for (std::vector<float>* matrix : {&longer.input, &longer.gradient}) {
       matrix->resize(static_cast<size_t>(longer.capacity * longer.channels), std::nanf(""));
@@ -153,7 +153,7 @@ TEST_P(AffineGradient, OfRowsAndCounts) {
 /// A count that is negative or above the capacity counts as 0.
 TEST_P(AffineGradient, TreatsACountOutOfBoundsAsNone) {
   Random random(3);
-  Problem problem = make(20, 0, 9, true, random);
+  AffineProblem problem = make(20, 0, 9, true, random);
   for (const int32_t count : {-1, 10}) {
     problem.count = count;
     const auto [scale, shift] =
@@ -166,7 +166,7 @@ TEST_P(AffineGradient, TreatsACountOutOfBoundsAsNone) {
 /// Central differences of the loss sum(out_gradient * (n * scale + shift)) are the sums above.
 TEST(AffineGradientOracle, EqualsDifferences) {
   Random random(2);
-  const Problem problem = make_problem(DType::F32, 6, 9, 9, true, random);
+  const AffineProblem problem = make_problem(DType::F32, 6, 9, 9, true, random);
   const auto [scale, shift] = expected(problem);
   const auto loss = [&](size_t channel, float of_scale, float of_shift) {
     oracle::ChainStep affine{"affine"};
