@@ -11,7 +11,7 @@ namespace minuet {
 namespace {
 
 /// A task of a thread pool handles this many channels of all rows.
-constexpr i32 kChannelsPerTask = 16;
+constexpr i32 kMaximaPerTask = 16;
 
 /// Divides the workspace of devoxelize_gradient(). Afterwards the entries of row r are those from ends[r] to
 /// ends[r + 1] of `listed`.
@@ -166,10 +166,10 @@ llvm::Error CpuPoints::group_gradient(const GroupGradientRequest& request) {
   const i64 groups = valid_count(params.group_count, params.most_groups);
   if (reduction == PointReduction::Max) {
     std::fill_n(params.keys, params.most_groups * params.channels, u64{0});
-    pool_.run((params.channels + kChannelsPerTask - 1) / kChannelsPerTask, [&](i64 task, i32) {
-      const auto first = static_cast<i32>(task) * kChannelsPerTask;
+    pool_.run((params.channels + kMaximaPerTask - 1) / kMaximaPerTask, [&](i64 task, i32) {
+      const auto first = static_cast<i32>(task) * kMaximaPerTask;
       with_storage(problem.row_type(), [&]<DType T>() {
-        find_maxima<T>(params, rows, groups, first, std::min(params.channels, first + kChannelsPerTask));
+        find_maxima<T>(params, rows, groups, first, std::min(params.channels, first + kMaximaPerTask));
       });
     });
   } else if (reduction == PointReduction::First || (reduction == PointReduction::Mean && !params.sizes)) {

@@ -5,11 +5,12 @@
 
 #include <vector>
 
+#include "tests/runtime/abi/hpp_blocks.h"
+
 namespace {
 
-struct alignas(16) NormBlock {
-  char bytes[16];
-};
+using minuet::abi::Block;
+using minuet::abi::blocks;
 
 TEST(HppBatchNorm, OfTwoRows) {
   const minuet::Context context;
@@ -18,7 +19,7 @@ TEST(HppBatchNorm, OfTwoRows) {
   options.channels = 1, options.eps = 0.75f;
   const minuet::BatchNormOp op(context, options);
   op.load(device);
-  std::vector<NormBlock> workspace(static_cast<size_t>(op.bytes("cpu", 2)) / sizeof(NormBlock) + 1);
+  std::vector<Block> workspace = blocks(op.bytes("cpu", 2));
   alignas(16) float input[] = {1, 2}, output[2] = {}, out_gradient[] = {1, 5}, input_gradient[2] = {};
   float moments[3] = {}, saved[3] = {}, sums[2] = {};
   minuet_batch_norm_arguments given = MINUET_BATCH_NORM_ARGUMENTS_INIT;
@@ -27,7 +28,7 @@ TEST(HppBatchNorm, OfTwoRows) {
   given.moments = moments, given.all_moments = moments, given.ranks = 1;
   given.saved = saved;
   given.workspace = workspace.data();
-  given.workspace_bytes = static_cast<int64_t>(workspace.size() * sizeof(NormBlock));
+  given.workspace_bytes = static_cast<int64_t>(workspace.size() * sizeof(Block));
   op.sum(device, given);
   EXPECT_EQ(moments[0], 1.5f);
   EXPECT_EQ(moments[1], 0.5f);

@@ -5,11 +5,12 @@
 
 #include <vector>
 
+#include "tests/runtime/abi/hpp_blocks.h"
+
 namespace {
 
-struct alignas(16) GradientBlock {
-  char bytes[16];
-};
+using minuet::abi::Block;
+using minuet::abi::blocks;
 
 TEST(HppGradient, OfTwoVoxels) {
   const minuet::Context context;
@@ -26,8 +27,7 @@ TEST(HppGradient, OfTwoVoxels) {
   int32_t pairs[6] = {}, count = 0;
   minuet::list_pairs(map, pairs, 2, &count);
   EXPECT_EQ(count, 2);
-  std::vector<GradientBlock> workspace(static_cast<size_t>(op.bytes("cpu", 2, 2)) / sizeof(GradientBlock) +
-                                       1);
+  std::vector<Block> workspace = blocks(op.bytes("cpu", 2, 2));
   alignas(16) const float input[] = {2, 3};
   alignas(16) const float gradient[] = {1, 10, 100, 1000};
   float weight[2] = {}, bias[2] = {};
@@ -40,7 +40,7 @@ TEST(HppGradient, OfTwoVoxels) {
   given.out_gradient = {const_cast<float*>(gradient), 2, 0, 2, MINUET_F32};
   given.weight_gradient = &array, given.bias_gradient = bias;
   given.workspace = workspace.data();
-  given.workspace_bytes = static_cast<int64_t>(workspace.size() * sizeof(GradientBlock));
+  given.workspace_bytes = static_cast<int64_t>(workspace.size() * sizeof(Block));
   op.compute(device, given);
   EXPECT_EQ(weight[0], 302);
   EXPECT_EQ(weight[1], 3020);
@@ -57,8 +57,7 @@ TEST(HppGradient, OfAnAffineStep) {
   options.channels = 2;
   const minuet::GradientOp op(context, options, MINUET_GRADIENT_WEIGHT);
   op.load(device);
-  std::vector<GradientBlock> workspace(static_cast<size_t>(op.bytes("cpu", 0, 2)) / sizeof(GradientBlock) +
-                                       1);
+  std::vector<Block> workspace = blocks(op.bytes("cpu", 0, 2));
   alignas(16) const float input[] = {2, 3, 4, 5};
   alignas(16) const float gradient[] = {1, 10, 100, 1000};
   float scale[2] = {};
@@ -69,7 +68,7 @@ TEST(HppGradient, OfAnAffineStep) {
   given.out_gradient = {const_cast<float*>(gradient), 2, 0, 2, MINUET_F32};
   given.weight_gradient = &array;
   given.workspace = workspace.data();
-  given.workspace_bytes = static_cast<int64_t>(workspace.size() * sizeof(GradientBlock));
+  given.workspace_bytes = static_cast<int64_t>(workspace.size() * sizeof(Block));
   op.compute(device, given);
   EXPECT_EQ(scale[0], 402);
   EXPECT_EQ(scale[1], 5030);

@@ -5,11 +5,12 @@
 
 #include <vector>
 
+#include "tests/runtime/abi/hpp_blocks.h"
+
 namespace {
 
-struct alignas(16) Block {
-  char bytes[16];
-};
+using minuet::abi::Block;
+using minuet::abi::blocks;
 
 TEST(HppPoints, ThereAndBack) {
   const minuet::Context context;
@@ -23,7 +24,7 @@ TEST(HppPoints, ThereAndBack) {
   const minuet::PointOp nearest(context, back);
   voxelize.load(device), nearest.load(device);
   EXPECT_EQ(nearest.bytes("cpu", 2, 2), 0);
-  std::vector<Block> workspace(static_cast<size_t>(voxelize.bytes("cpu", 2)) / sizeof(Block) + 1);
+  std::vector<Block> workspace = blocks(voxelize.bytes("cpu", 2));
   const float points[] = {0.5f, 0, 0, 7, -0.5f, 0, 0, 8};
   int32_t coordinates[8] = {}, rows[2] = {};
   alignas(16) float features[8] = {};

@@ -5,14 +5,12 @@
 
 #include <vector>
 
+#include "tests/runtime/abi/hpp_blocks.h"
+
 namespace {
 
-struct alignas(16) Block {
-  char bytes[16];
-};
-std::vector<Block> blocks(std::int64_t bytes) {
-  return std::vector<Block>(static_cast<size_t>(bytes) / sizeof(Block) + 1);
-}
+using minuet::abi::Block;
+using minuet::abi::blocks;
 
 TEST(HppRowGradient, OfTwoPointsInAVoxel) {
   const minuet::Context context;

@@ -142,7 +142,7 @@ TEST_P(RunArraysTest, RefusesParametersThatDoNotFit) {
   EXPECT_THAT(refused(with([](minuet_array& array) { array.shape[0] = 0; })), HasSubstr(arrays.name(0)));
   for (const auto& [element, name] :
        {std::pair{MINUET_ELEMENT_U8, "u8"}, {MINUET_ELEMENT_I32, "i32"}, {MINUET_ELEMENT_BOOL, "bool"}}) {
-    EXPECT_THAT(refused(with([&](minuet_array& array) { array.element = element; })),
+    EXPECT_THAT(refused(with([given = element](minuet_array& array) { array.element = given; })),
                 AllOf(HasSubstr(arrays.name(0)), HasSubstr("elements of " + std::string(name))));
   }
   EXPECT_THAT(refused(with([&](minuet_array& array) { array.data = result.data(); })),
