@@ -190,7 +190,9 @@ void RowGradientTest::run_blend(Random& random, const PointCloud& cloud, const V
       }
       const auto value = static_cast<double>(got[static_cast<size_t>(row * channels + c)]);
       ASSERT_NEAR(value, sum, error + of_result * std::abs(sum) + 1e-7) << "row " << row << " channel " << c;
-      if (row >= rows) ASSERT_EQ(value, 0);
+      if (row >= rows) {
+        ASSERT_EQ(value, 0);
+      }
     }
   }
   EXPECT_GT(read, 0);
