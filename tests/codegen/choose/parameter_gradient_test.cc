@@ -64,8 +64,8 @@ TEST(ParameterGradientChoice, TilesCoverTheChannels) {
         EXPECT_GE(candidate.wanted_parts, 1);
         EXPECT_EQ(candidate.most_parts(i64{100} << 20, 27) % candidate.wanted_parts, 0);
         EXPECT_EQ(candidate.layout.outputs % candidate.add.vector, 0);
-        std::visit([&](const auto& spec) { expect_whole_tiles(spec, in / groups * dtype_bytes(dtype)); },
-                   candidate.spec);
+        const i32 row_bytes = in / groups * dtype_bytes(dtype);
+        std::visit([&](const auto& spec) { expect_whole_tiles(spec, row_bytes); }, candidate.spec);
       }
     }
   }

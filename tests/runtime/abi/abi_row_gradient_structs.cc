@@ -5,14 +5,14 @@
 namespace minuet::abi {
 namespace {
 
-using PointOp = Handle<minuet_point_op>;
+using GroupOp = Handle<minuet_point_op>;
 
-constexpr int64_t kRows = 8;
+constexpr int64_t kGroupRows = 8;
 
-PointOp make(Machine& machine, const minuet_group_gradient_options* options) {
+GroupOp make_group_gradient(Machine& machine, const minuet_group_gradient_options* options) {
   minuet_point_op* made = nullptr;
   check(minuet_group_gradient_create(machine.context(), options, &made));
-  PointOp op(made, {minuet_point_op_destroy});
+  GroupOp op(made, {minuet_point_op_destroy});
   check(minuet_point_op_load(made, machine.device()));
   return op;
 }
@@ -35,15 +35,16 @@ void check_group_gradient_options(Machine& machine) {
 void check_group_gradient_arguments(Machine& machine) {
   minuet_group_gradient_options options = MINUET_GROUP_GRADIENT_OPTIONS_INIT;
   options.channels = 4, options.feature = MINUET_POINT_FEATURE_MAX;
-  const PointOp op = make(machine, &options);
+  const GroupOp op = make_group_gradient(machine, &options);
   int64_t bytes = 0;
-  check(minuet_group_gradient_bytes(op.get(), machine.arch().c_str(), kRows, &bytes));
-  const Buffer words(machine, std::vector<int32_t>(kRows)), count(machine, std::vector<int32_t>{1}),
-      numbers(machine, std::vector<float>(kRows * 4)), workspace(machine, bytes), output(machine, kRows * 16);
+  check(minuet_group_gradient_bytes(op.get(), machine.arch().c_str(), kGroupRows, &bytes));
+  const Buffer words(machine, std::vector<int32_t>(kGroupRows)), count(machine, std::vector<int32_t>{1}),
+      numbers(machine, std::vector<float>(kGroupRows * 4)), workspace(machine, bytes),
+      output(machine, kGroupRows * 16);
   minuet_group_gradient_arguments given = MINUET_GROUP_GRADIENT_ARGUMENTS_INIT;
   given.groups = words.integers(), given.groups_ld = 1;
   given.row_count = given.group_count = count.integers();
-  given.most_rows = given.most_groups = kRows;
+  given.most_rows = given.most_groups = kGroupRows;
   given.group_sizes = words.integers();  // refused for a maximum
   given.input = numbers.data(), given.input_ld = 4;
   given.out_gradient = numbers.data(), given.input_gradient = output.data();
@@ -55,7 +56,7 @@ void check_group_gradient_arguments(Machine& machine) {
 }
 
 std::vector<float> group_gradient_with(Machine& machine, const minuet_group_gradient_options* options) {
-  const PointOp op = make(machine, options);
+  const GroupOp op = make_group_gradient(machine, options);
   int64_t bytes = 0;
   check(minuet_group_gradient_bytes(op.get(), machine.arch().c_str(), 2, &bytes));
   const Buffer groups(machine, std::vector<int32_t>{1, -1, 1}),
