@@ -130,8 +130,8 @@ TEST(TunedKernels, R33_AnEditOfAKernelIsJudged) {
   };
   const std::map<std::string, Pinned> pinned{
       {"gather", {{"gmas/gather.h"}, "f24165ec95a33c83"}},
-      {"scatter", {{"gmas/scatter.h"}, "a86bf10373b6d09b"}},
-      {"fused_convolution", {{"fused/fused_convolution.h"}, "abcffbaef5d5111c"}},
+      {"scatter", {{"gmas/scatter.h"}, "a1c91ffe53028bca"}},
+      {"fused_convolution", {{"fused/fused_convolution.h"}, "3b854a246c8091e0"}},
       {"find_query_borders", {{"map/find_query_borders.h"}, "666adf489c13d4a5"}},
       {"search_kernel_map", {{"map/search_kernel_map.h"}, "5a72328745aefd70"}},
       {"order_rows",

@@ -398,7 +398,8 @@ TEST_P(RowGradientTest, WithCountsThatAreTooLarge) {
   Random random(25);
   constexpr int kChannels = 4;
   const Buffer many(machine(), std::vector<int32_t>{9}), rows(machine(), std::vector<int32_t>(8, 0)),
-      ones(machine(), std::vector<float>(64, 1)), output(machine(), 1024), workspace(machine(), 1 << 20);
+      ones(machine(), std::vector<float>(64, 1)), workspace(machine(), 1 << 20);
+  Buffer output(machine(), 1024);
   const PointOp nearest = gradient_op(options_of(3, kChannels, MINUET_BLEND_NEAREST, {}, 1));
   minuet_group_gradient_options options = MINUET_GROUP_GRADIENT_OPTIONS_INIT;
   options.dtype = abi_dtype(dtype()), options.channels = kChannels;
@@ -413,6 +414,7 @@ TEST_P(RowGradientTest, WithCountsThatAreTooLarge) {
     (is_first ? given.count : given.row_count) = many.integers();
     given.features = ones.data(), given.output = output.data();
     given.workspace = workspace.data(), given.workspace_bytes = workspace.bytes();
+    output.poison();
     check(minuet_devoxelize_gradient(nearest.get(), machine().device(), &given, nullptr));
     expect_zeros();
     minuet_group_gradient_arguments groups = MINUET_GROUP_GRADIENT_ARGUMENTS_INIT;
@@ -420,6 +422,7 @@ TEST_P(RowGradientTest, WithCountsThatAreTooLarge) {
     (is_first ? groups.row_count : groups.group_count) = many.integers();
     groups.out_gradient = ones.data(), groups.input_gradient = output.data();
     groups.workspace = workspace.data(), groups.workspace_bytes = workspace.bytes();
+    output.poison();
     check(minuet_group_gradient(mean.get(), machine().device(), &groups, nullptr));
     expect_zeros();
   }
