@@ -60,6 +60,7 @@ from ._parameters import Parameters
 from ._plan import Plan, Step
 from ._points import Devoxelizer, PointBlend, PointFeature, Voxelizer, Voxels
 from ._pyramid import Level, Map, Pyramid
+from ._row_gradients import DevoxelizeGradient, GroupGradient
 from ._select import Selected, Selector, SelectRule
 from ._sets import Coordinates, KernelMap
 from ._types import (
@@ -98,12 +99,14 @@ __all__ = [
     "Device",
     "DeviceArray",
     "DeviceInfo",
+    "DevoxelizeGradient",
     "Devoxelizer",
     "Error",
     "Execution",
     "ExecutionCounters",
     "ExecutionInfo",
     "FailedPreconditionError",
+    "GroupGradient",
     "InternalError",
     "InvalidArgumentError",
     "KernelCode",

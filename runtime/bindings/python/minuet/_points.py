@@ -82,6 +82,62 @@ def _place_points(
     return found
 
 
+def devoxelize_options(
+    channels: int,
+    blend: PointBlend,
+    voxel_size: float | Sequence[float],
+    low: float | Sequence[float],
+    tensor_stride: Axes,
+    ndim: int,
+    dtype: Any,
+) -> _abi.minuet_devoxelize_options:
+    """Returns the library's form of the options of devoxelizing, which its gradient shares."""
+    options = _abi.minuet_devoxelize_options(struct_size=ctypes.sizeof(_abi.minuet_devoxelize_options))
+    options.ndim, options.dtype = ndim, dtype_of(dtype)
+    options.channels, options.blend = channels, int(blend)
+    options.voxel_size[:ndim] = _lengths(voxel_size, ndim, "voxel_size")
+    options.low[:ndim] = _lengths(low, ndim, "low")
+    options.tensor_stride[:ndim] = axes(tensor_stride, ndim, "tensor_stride")
+    return options
+
+
+def place_sources(
+    arguments: _abi.minuet_devoxelize_arguments,
+    blend: PointBlend,
+    ndim: int,
+    *,
+    rows: int | None,
+    point_rows: Any,
+    points: Any,
+    batch: Any,
+    coordinates: Any,
+    count: Any,
+    device: Device,
+    stream: int,
+) -> None:
+    """Fills in what says which rows of the level a point reads, and how many rows the level has: `rows`, or where that
+    is None, as many as `coordinates` has."""
+    if blend == PointBlend.NEAREST:
+        if point_rows is None or points is not None or batch is not None or coordinates is not None:
+            raise ValueError("the nearest voxel is that of point_rows: give it, and no points, batch or coordinates")
+        if rows is None:
+            raise ValueError("point_rows does not tell how many rows the features have: give rows or out")
+        found = device_view(point_rows, device, stream, "point_rows")
+        found.require("point_rows", "int32", (None,))
+        found.require_contiguous("point_rows")
+        arguments.point_rows, arguments.most = found.address or None, found.shape[0]
+        place_count(arguments, "count", count, device, stream)
+        arguments.most_rows = rows
+        return
+    if points is None or coordinates is None or point_rows is not None:
+        raise ValueError("this blend looks voxels up: give points and coordinates, and no point_rows")
+    _place_points(arguments, points, batch, count, device, stream, ndim)
+    cells = device_view(coordinates, device, stream, "coordinates")
+    cells.require("coordinates", "int32", (rows, 1 + ndim))
+    cells.require_contiguous("coordinates")
+    arguments.coordinates, arguments.most_rows = cells.address or None, cells.shape[0]
+
+
 class Voxelizer(Handle):
     """Makes voxels of points on the device. May be used from many threads.
 
@@ -219,12 +275,7 @@ class Devoxelizer(Handle):
         ndim: int = 3,
         dtype: Any = DType.FLOAT32,
     ) -> None:
-        options = _abi.minuet_devoxelize_options(struct_size=ctypes.sizeof(_abi.minuet_devoxelize_options))
-        options.ndim, options.dtype = ndim, dtype_of(dtype)
-        options.channels, options.blend = channels, int(blend)
-        options.voxel_size[:ndim] = _lengths(voxel_size, ndim, "voxel_size")
-        options.low[:ndim] = _lengths(low, ndim, "low")
-        options.tensor_stride[:ndim] = axes(tensor_stride, ndim, "tensor_stride")
+        options = devoxelize_options(channels, blend, voxel_size, low, tensor_stride, ndim, dtype)
         self._ndim, self._channels, self._dtype, self._blend = ndim, channels, dtype_of(dtype), PointBlend(blend)
         super().__init__(
             make("minuet_devoxelize_create", context, ctypes.byref(options)), library.minuet_point_op_destroy, context
@@ -272,25 +323,20 @@ class Devoxelizer(Handle):
         found = device_view(features, device, handle, "features")
         found.require("features", element_of(self._dtype), (None, self._channels))
         found.require_contiguous("features")
-        arguments.features, arguments.most_rows = found.address or None, found.shape[0]
-        if self._blend == PointBlend.NEAREST:
-            if point_rows is None or points is not None or batch is not None or coordinates is not None:
-                raise ValueError(
-                    "the nearest voxel is that of point_rows: give it, and no points, batch or coordinates"
-                )
-            rows = device_view(point_rows, device, handle, "point_rows")
-            rows.require("point_rows", "int32", (None,))
-            rows.require_contiguous("point_rows")
-            arguments.point_rows, arguments.most = rows.address or None, rows.shape[0]
-            place_count(arguments, "count", count, device, handle)
-        else:
-            if points is None or coordinates is None or point_rows is not None:
-                raise ValueError("this blend looks voxels up: give points and coordinates, and no point_rows")
-            _place_points(arguments, points, batch, count, device, handle, self._ndim)
-            cells = device_view(coordinates, device, handle, "coordinates")
-            cells.require("coordinates", "int32", (found.shape[0], 1 + self._ndim))
-            cells.require_contiguous("coordinates")
-            arguments.coordinates = cells.address or None
+        arguments.features = found.address or None
+        place_sources(
+            arguments,
+            self._blend,
+            self._ndim,
+            rows=found.shape[0],
+            point_rows=point_rows,
+            points=points,
+            batch=batch,
+            coordinates=coordinates,
+            count=count,
+            device=device,
+            stream=handle,
+        )
         place_count(arguments, "row_count", row_count, device, handle)
         held = place_workspace(
             arguments,
