@@ -174,8 +174,8 @@ TEST(SerializedPlan, PlansOfFormat3AreRead) {
     EXPECT_EQ(layer.window()->padding, std::nullopt);
     EXPECT_STREQ(layer.problem.kind().name, std::string(name) == "network" ? "convolution" : name);
   }
-  const auto& pooling = llvm::cantFail(read_plan(old_plan("pooling"))).plan->program.layers[0];
-  EXPECT_EQ(pooling.window()->kernel_size, (AxisArray{2, 2, 2, 1}));
+  const ReadPlan pooling = llvm::cantFail(read_plan(old_plan("pooling")));
+  EXPECT_EQ(pooling.plan->program.layers[0].window()->kernel_size, (AxisArray{2, 2, 2, 1}));
 }
 
 /// Library 0.3.0 reads format 3, so plans without anything new must keep it.
