@@ -32,7 +32,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void space_to_channel(MINUET_PARAM
       rows[u] = quotient(item, kVectors);
       vectors[u] = static_cast<i32>(item - rows[u] * kVectors);
       const i64 k = vectors[u] / kChild;
-      sources[u] = load_row_if(rows[u] < count, p.rows + k * count + rows[u]);
+      const bool is_there = rows[u] < count;  // Without rows, the table may be null.
+      sources[u] = load_row_if(is_there, p.rows + (is_there ? k * count + rows[u] : 0));
     }
     MINUET_UNROLL
     for (i32 u = 0; u < kAtOnce; ++u) {
