@@ -112,7 +112,8 @@ MINUET_API void minuet_gradient_op_destroy(minuet_gradient_op* op);
 MINUET_API minuet_status minuet_gradient_op_load(minuet_gradient_op* op, minuet_device* device);
 /* Tells the size of the workspace for at most `most_pairs` pairs and `most_rows` rows of out_gradient. It
  * depends on `arch` ("cpu", or any GPU's as for minuet_plan_compile) and on the library's version, for "cpu"
- * also on the number of threads (cpu_threads), and grows with both numbers. */
+ * also on the number of threads (cpu_threads), and grows with both numbers. Give the architecture that
+ * minuet_device_query tells of the device that computes: others, such as sm_90 for sm_90a, may need less. */
 MINUET_API minuet_status minuet_gradient_bytes(minuet_gradient_op* op, const char* arch, int64_t most_pairs,
                                                int64_t most_rows, int64_t* workspace_bytes);
 

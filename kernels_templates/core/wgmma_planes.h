@@ -38,7 +38,7 @@ MINUET_DEVICE u64 wgmma_operand_of_later_rows(u64 operand, i32 rows) {
 }
 
 /// Makes what threads have written to shared memory visible to products, which read it through the async
-/// proxy. It comes after the barrier behind the writes.
+/// proxy. Either each writer calls it before the barrier that the readers wait for, or each reader after it.
 MINUET_DEVICE void async_proxy_fence() {
 #if defined(__CUDA_ARCH__)
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -102,11 +102,12 @@ void wgmma_planes_of_warpgroup(float* const* sums, u64 a, u64 b, bool adds) {
 #define MINUET_S8 MINUET_S7, MINUET_SUMS(28), MINUET_SUMS(30)
 
 /// Starts a product of 16 rows of both operands. All threads of the warpgroup must call it together with the
-/// same operands. T is F16 or BF16. `Tiles` is the number of 8-column tiles of the sums, a multiple of 4 and
-/// at most 32. If `adds` is false, the sums are set to the product.
+/// same operands. T is F16 or BF16. `Tiles` is the number of 8-column tiles of the sums: 4, 8, 12, 16 or 32.
+/// If `adds` is false, the sums are set to the product.
 template <DType T, i32 Tiles>
 MINUET_DEVICE void wgmma_planes(float (&sums)[Tiles][4], u64 a, u64 b, bool adds) {
-  static_assert(Tiles % 4 == 0 && Tiles <= 32, "32 to 256 columns");
+  static_assert(Tiles == 4 || Tiles == 8 || Tiles == 12 || Tiles == 16 || Tiles == 32,
+                "32, 64, 96, 128 or 256 columns");
   static_assert(T == DType::F16 || T == DType::BF16,
                 "only elements of 16 bits may be stored as rows of channels");
 #if defined(__CUDA_ARCH__)
@@ -118,14 +119,11 @@ MINUET_DEVICE void wgmma_planes(float (&sums)[Tiles][4], u64 a, u64 b, bool adds
                  : s                                                                                      \
                  : "l"(a), "l"(b), "r"(static_cast<u32>(adds)));                                          \
   }
-#define MINUET_WGMMA_OF(types)                                                 \
-  MINUET_WGMMA(4, "32", types, MINUET_D1, MINUET_S1, "%16", "%17", "%18")      \
-  MINUET_WGMMA(8, "64", types, MINUET_D2, MINUET_S2, "%32", "%33", "%34")      \
-  MINUET_WGMMA(12, "96", types, MINUET_D3, MINUET_S3, "%48", "%49", "%50")     \
-  MINUET_WGMMA(16, "128", types, MINUET_D4, MINUET_S4, "%64", "%65", "%66")    \
-  MINUET_WGMMA(20, "160", types, MINUET_D5, MINUET_S5, "%80", "%81", "%82")    \
-  MINUET_WGMMA(24, "192", types, MINUET_D6, MINUET_S6, "%96", "%97", "%98")    \
-  MINUET_WGMMA(28, "224", types, MINUET_D7, MINUET_S7, "%112", "%113", "%114") \
+#define MINUET_WGMMA_OF(types)                                              \
+  MINUET_WGMMA(4, "32", types, MINUET_D1, MINUET_S1, "%16", "%17", "%18")   \
+  MINUET_WGMMA(8, "64", types, MINUET_D2, MINUET_S2, "%32", "%33", "%34")   \
+  MINUET_WGMMA(12, "96", types, MINUET_D3, MINUET_S3, "%48", "%49", "%50")  \
+  MINUET_WGMMA(16, "128", types, MINUET_D4, MINUET_S4, "%64", "%65", "%66") \
   MINUET_WGMMA(32, "256", types, MINUET_D8, MINUET_S8, "%128", "%129", "%130")
   if constexpr (T == DType::F16) {
     MINUET_WGMMA_OF("f16.f16")

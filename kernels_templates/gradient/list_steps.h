@@ -46,7 +46,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void list_steps(MINUET_PARAMS(List
     // steps may then not have pairs, so the numbers that weight_gradient reads are made to ascend.
     i32 end = first_pairs[k + 1];
     if (end < first) p.first_pair[k + 1] = end = first;
-    steps += (end - first + kStepPairs - 1) / kStepPairs;
+    steps += (i64{end} - first + kStepPairs - 1) / kStepPairs;
     first = end;
   }
   p.first_step[p.volume] = static_cast<i32>(steps);

@@ -28,7 +28,7 @@ MINUET_DEVICE float sum_row(const SumProductsParams& p, i64 row, i32 lane, const
 template <MeasureRowsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void measure_rows(MINUET_PARAMS(SumProductsParams) p) {
   follow_last_launch();
-  const i64 rows = counted_rows(p.count, p.rows);
+  const i64 rows = count_within(p.count, p.rows);
   const i32 lane = static_cast<i32>(threadIdx.x & 31u);
   const float channels = static_cast<float>(p.channels);
   for (i64 row = grid_thread(S.threads) / 32; row < rows; row += grid_threads(S.threads) / 32) {

@@ -25,7 +25,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void sum_products(MINUET_PARAMS(Su
   follow_last_launch();
   constexpr i32 kShares = S.threads / S.columns, kBytes = dtype_bytes(S.io);
   __shared__ float shares[2][S.threads];
-  const i64 rows = counted_rows(p.count, p.rows), groups = (p.channels + S.columns - 1) / S.columns;
+  const i64 rows = count_within(p.count, p.rows), groups = (p.channels + S.columns - 1) / S.columns;
   const i32 thread = static_cast<i32>(threadIdx.x), share = thread / S.columns;
   for (i64 item = blockIdx.x; item < row_pieces(rows) * groups; item += gridDim.x) {
     const i64 piece = item / groups, column = item % groups * S.columns + thread % S.columns;

@@ -54,8 +54,8 @@ MINUET_DEVICE void find_maxima(const GroupsParams& p, i64 first, i64 end, i64 ro
 template <CombineGroupsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void combine_groups(MINUET_PARAMS(GroupsParams) p) {
   follow_last_launch();
-  const i64 rows = count_of_points(p.row_count, p.most_rows);
-  const i64 groups = count_of_points(p.group_count, p.most_groups);
+  const i64 rows = count_within(p.row_count, p.most_rows);
+  const i64 groups = count_within(p.group_count, p.most_groups);
   const i64 thread = grid_thread(S.threads), step = grid_threads(S.threads);
   if constexpr (S.reduction == PointReduction::Max) {
     const i64 runs = (rows + kGroupRun - 1) / kGroupRun;

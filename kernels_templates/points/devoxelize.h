@@ -12,8 +12,8 @@ template <DevoxelizeSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void devoxelize(MINUET_PARAMS(DevoxelizeParams) p) {
   follow_last_launch();
   constexpr i32 kElements = S.vector_bytes / dtype_bytes(S.io);
-  const i64 points = count_of_points(p.count, p.most);
-  const i64 input_rows = count_of_points(p.input_count, p.input_rows);
+  const i64 points = count_within(p.count, p.most);
+  const i64 input_rows = count_within(p.input_count, p.input_rows);
   const i64 thread = grid_thread(S.threads), step = grid_threads(S.threads);
   RowIterator at(thread, step, p.vectors);
   for (i64 item = thread; item < p.most * p.vectors; item += step, at.advance()) {

@@ -12,7 +12,7 @@ namespace minuet {
 template <InsertPointsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void insert_points(MINUET_PARAMS(VoxelizeParams) p) {
   follow_last_launch();
-  const i64 points = count_of_points(p.points.count, p.points.most);
+  const i64 points = count_within(p.points.count, p.points.most);
   if (grid_thread(S.threads) == 0) {
     *p.point_count = static_cast<i32>(points);
     if (p.points.count != nullptr && fresh(p.points.count) != points) atomicOr(p.status, kStatusPastCapacity);

@@ -10,7 +10,7 @@ namespace minuet {
 template <KeyEntriesSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void key_entries(MINUET_PARAMS(EntriesParams) p) {
   follow_last_launch();
-  const i64 points = count_of_points(p.count, p.most), rows = count_of_points(p.row_count, p.most_rows);
+  const i64 points = count_within(p.count, p.most), rows = count_within(p.row_count, p.most_rows);
   const i64 thread = grid_thread(S.threads), step = grid_threads(S.threads);
   if (thread == 0) *p.sort_count = static_cast<i32>(p.entries);
   RowIterator at(thread, step, p.most);

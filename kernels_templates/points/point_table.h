@@ -24,13 +24,6 @@ MINUET_HD bool is_same_cell(const Cell<Ndim>& a, const Cell<Ndim>& b) {
   return same;
 }
 
-/// Returns the number of points. A count that is not 0 to `most` counts as 0.
-MINUET_DEVICE i64 count_of_points(const i32* count, i64 most) {
-  if (count == nullptr) return most;
-  const i64 given = fresh(count);
-  return given < 0 || given > most ? 0 : given;
-}
-
 template <i32 Ndim>
 MINUET_DEVICE PointFate read_cell(const PointArray& points, const PointGrid& grid, i64 i, Cell<Ndim>& cell) {
   float position[Ndim];

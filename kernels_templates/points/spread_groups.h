@@ -12,8 +12,8 @@ template <SpreadGroupsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void spread_groups(MINUET_PARAMS(GroupsParams) p) {
   follow_last_launch();
   constexpr i32 kElements = S.vector_bytes / dtype_bytes(S.out), kBytes = kElements * dtype_bytes(S.io);
-  const i64 rows = count_of_points(p.row_count, p.most_rows);
-  const i64 groups = count_of_points(p.group_count, p.most_groups);
+  const i64 rows = count_within(p.row_count, p.most_rows);
+  const i64 groups = count_within(p.group_count, p.most_groups);
   const i64 thread = grid_thread(S.threads), step = grid_threads(S.threads);
   RowIterator at(thread, step, p.vectors);
   for (i64 item = thread; item < p.most_rows * p.vectors; item += step, at.advance()) {

@@ -11,7 +11,7 @@ template <WeighCornersSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void weigh_corners(MINUET_PARAMS(CornersParams) p) {
   follow_last_launch();
   constexpr i32 kCorners = 1 << S.ndim;
-  const i64 points = count_of_points(p.points.count, p.points.most);
+  const i64 points = count_within(p.points.count, p.points.most);
   const auto cell_of = [&](i32 row) { return read_row<S.ndim>(p.coordinates, row); };
   for (i64 i = grid_thread(S.threads); i < points; i += grid_threads(S.threads)) {
     float position[S.ndim];

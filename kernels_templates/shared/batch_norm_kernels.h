@@ -22,6 +22,7 @@
 #pragma once
 
 #include "kernels_templates/shared/activation_functions.h"
+#include "kernels_templates/shared/counts.h"
 #include "kernels_templates/shared/types.h"
 
 namespace minuet {
@@ -47,12 +48,8 @@ struct NormShape {
   const i32* count;  // Points to the number of rows in use. If the pointer is null, all are.
   i32 channels;
 };
-/// Returns the number of rows in use. A number that is negative or above the capacity counts as 0.
-MINUET_HD i64 used_rows(const NormShape& shape) {
-  if (shape.count == nullptr) return shape.rows;
-  const i32 count = *shape.count;
-  return count < 0 || count > shape.rows ? 0 : count;
-}
+/// Returns the number of rows in use.
+MINUET_HD i64 used_rows(const NormShape& shape) { return count_within(shape.count, shape.rows); }
 
 /// Holds the running statistics. All pointers may be null.
 struct RunningStatistics {

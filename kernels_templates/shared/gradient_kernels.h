@@ -21,6 +21,7 @@
 // order that the file of the kernel names.
 #pragma once
 
+#include "kernels_templates/shared/counts.h"
 #include "kernels_templates/shared/key_layout.h"
 #include "kernels_templates/shared/types.h"
 
@@ -39,12 +40,8 @@ struct PairList {
   const i32* count;  // Points to the number of pairs. If the pointer is null, there are `most`.
   i64 most;
 };
-/// Returns the number of pairs in the list. A number that is negative or above the capacity counts as 0.
-MINUET_HD i64 pairs_in(const PairList& list) {
-  if (list.count == nullptr) return list.most;
-  const i32 count = *list.count;
-  return count < 0 || count > list.most ? 0 : count;
-}
+/// Returns the number of pairs in the list.
+MINUET_HD i64 pairs_in(const PairList& list) { return count_within(list.count, list.most); }
 
 /// A kernel has at most this many offsets, because one block lists their steps in shared memory.
 constexpr i32 kMostGradientOffsets = 4096;
@@ -267,13 +264,7 @@ struct SumRowsParams {
   float* bias_gradient;
   i32 adds;  // 1: the sums are added to what is there.
 };
-/// Returns the number of rows that there are. A number that is negative or above the capacity counts as 0.
-MINUET_HD i64 counted_rows(const i32* pointer, i64 rows) {
-  if (pointer == nullptr) return rows;
-  const i32 count = *pointer;
-  return count < 0 || count > rows ? 0 : count;
-}
-MINUET_HD i64 rows_in(const SumRowsParams& params) { return counted_rows(params.count, params.rows); }
+MINUET_HD i64 rows_in(const SumRowsParams& params) { return count_within(params.count, params.rows); }
 MINUET_HD constexpr i64 row_pieces(i64 rows) { return (rows + kRowsPerPiece - 1) / kRowsPerPiece; }
 
 /// A warp of measure_rows measures one row at a time.

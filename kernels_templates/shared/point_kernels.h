@@ -13,6 +13,7 @@
 // voxel, devoxelize alone is launched.
 #pragma once
 
+#include "kernels_templates/shared/counts.h"
 #include "kernels_templates/shared/point_functions.h"
 #include "kernels_templates/shared/types.h"
 

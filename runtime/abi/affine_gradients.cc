@@ -35,8 +35,8 @@ llvm::Error read_scale_arguments(const AffineGradientProblem& problem, const min
 }
 
 llvm::Error refuse_scale_arguments(const minuet_gradient_arguments& given) {
-  MINUET_TRY(refuse_unused(given.input.data || given.input.rows != 0, "input", "scale"));
-  return refuse_unused(given.weight_gradient != nullptr, "weight_gradient", "scale");
+  MINUET_TRY(refuse_without_gradient(is_given(given.input), "input", "scale"));
+  return refuse_without_gradient(given.weight_gradient != nullptr, "weight_gradient", "scale");
 }
 
 /// Refuses what only convolutions have.
@@ -91,7 +91,7 @@ llvm::Error compute_affine_gradient(const AffineGradientChoice& choice, const mi
     MINUET_TRY(check_alignment(given.bias_gradient, kWordBytes, "bias_gradient"));
     written.push_back({"bias_gradient", memory_of(given.bias_gradient, problem.channels * kWordBytes)});
   } else {
-    MINUET_TRY(refuse_unused(given.bias_gradient != nullptr, "bias_gradient", "shift"));
+    MINUET_TRY(refuse_without_gradient(given.bias_gradient != nullptr, "bias_gradient", "shift"));
   }
   request.shift_gradient = given.bias_gradient;
   MINUET_TRY(check_alignment(given.row_count, kWordBytes, "row_count"));

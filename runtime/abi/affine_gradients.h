@@ -13,7 +13,10 @@ inline constexpr i32 kAffineGradientNdim = 3;
 llvm::Error check_gradients(minuet_gradient which, const char* weight, const char* bias, const char* input);
 /// Returns InvalidArgument if an argument is given although the op does not compute the gradient for which
 /// it would be needed.
-llvm::Error refuse_unused(bool is_given, const char* name, const char* gradient);
+inline llvm::Error refuse_without_gradient(bool is_given, const char* name, const char* gradient) {
+  return refuse_unused(is_given, name,
+                       "the op does not compute the gradient of the " + std::string(gradient));
+}
 
 llvm::Expected<AffineGradientChoice> read_affine_gradient(const minuet_affine_gradient_options& given,
                                                           minuet_gradient which);

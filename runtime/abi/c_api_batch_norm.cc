@@ -107,11 +107,8 @@ class NormReader {
 
 /// Returns InvalidArgument if an argument is given although the op was created without its option.
 llvm::Error refuse_without(const char* option, bool is_given, const char* name) {
-  if (!is_given) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument,
-                    "{0} is given, but the op was created without {1}: leave it null and 0", name, option);
+  return refuse_unused(is_given, name, "the op was created without " + std::string(option));
 }
-bool is_given(const minuet_tensor& tensor) { return tensor.data || tensor.rows != 0; }
 
 llvm::Error read_running(const BatchNormProblem& problem, const minuet_batch_norm_arguments& given,
                          NormReader& reader, RunningStatistics& running) {

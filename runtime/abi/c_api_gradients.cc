@@ -30,13 +30,6 @@ llvm::Error check_gradients(minuet_gradient which, const char* weight, const cha
                     which, weight, bias, input);
 }
 
-llvm::Error refuse_unused(bool is_given, const char* name, const char* gradient) {
-  if (!is_given) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument,
-                    "{0} is given, but the op does not compute the gradient of the {1}: leave it null and 0",
-                    name, gradient);
-}
-
 namespace {
 
 llvm::Expected<ParameterGradientProblem> read_problem(const minuet_convolution_options& given,
@@ -125,12 +118,12 @@ i32 ndim_of(const minuet_gradient_op& op) {
 }
 
 llvm::Error refuse_weight_arguments(const minuet_gradient_arguments& given) {
-  MINUET_TRY(refuse_unused(given.pairs || given.most_pairs != 0 || given.pair_count,
-                           "pairs, most_pairs or pair_count", "weight"));
-  MINUET_TRY(refuse_unused(given.input.data || given.input.rows != 0, "input", "weight"));
-  MINUET_TRY(refuse_unused(given.swapped != 0, "swapped", "weight"));
-  return refuse_unused(given.weight_gradient || given.weights_order != 0, "weight_gradient or weights_order",
-                       "weight");
+  MINUET_TRY(refuse_without_gradient(given.pairs || given.most_pairs != 0 || given.pair_count,
+                                     "pairs, most_pairs or pair_count", "weight"));
+  MINUET_TRY(refuse_without_gradient(is_given(given.input), "input", "weight"));
+  MINUET_TRY(refuse_without_gradient(given.swapped != 0, "swapped", "weight"));
+  return refuse_without_gradient(given.weight_gradient || given.weights_order != 0,
+                                 "weight_gradient or weights_order", "weight");
 }
 
 llvm::Error compute(const ParameterGradientChoice& choice, const minuet_device& device,
@@ -157,7 +150,8 @@ llvm::Error compute(const ParameterGradientChoice& choice, const minuet_device& 
     written.push_back({"bias_gradient", memory_of(given.bias_gradient, forward.out_channels * kWordBytes)});
     read.push_back(optional_memory("row_count", given.row_count, kWordBytes));
   } else {
-    MINUET_TRY(refuse_unused(given.bias_gradient || given.row_count, "bias_gradient or row_count", "bias"));
+    MINUET_TRY(refuse_without_gradient(given.bias_gradient || given.row_count, "bias_gradient or row_count",
+                                       "bias"));
   }
   request.gradient = gradient.data, request.gradient_rows = gradient.rows, request.gradient_ld = gradient.ld;
   request.gradient_count = given.row_count;

@@ -33,7 +33,14 @@ llvm::Expected<Tensor> read_matrix(const minuet_tensor& given, const char* name,
   }
   MINUET_TRY(check_amount(given.rows, (std::string(name) + ".rows").c_str()));
   MINUET_TRY(check_tensor(name, tensor, tensor));
+  // A tensor without rows may have any pointer, but even a copy of no bytes needs an aligned one.
+  if (tensor.rows == 0) tensor.data = nullptr;
   return tensor;
+}
+
+llvm::Error refuse_unused(bool is_given, const char* name, const std::string& reason) {
+  if (!is_given) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0} is given, but {1}: leave it null and 0", name, reason);
 }
 
 llvm::Error load_single_op(minuet_device* device, i32 ndim, SourceList& kernels) {

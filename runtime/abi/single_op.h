@@ -24,6 +24,9 @@ llvm::Error check_amount(i64 amount, const char* name);
 /// Reads a tensor of a call, which may have any number of rows. Returns InvalidArgument unless it has these
 /// channels and this dtype.
 llvm::Expected<Tensor> read_matrix(const minuet_tensor& given, const char* name, i32 channels, DType dtype);
+/// Returns InvalidArgument if an argument is given although it is not needed, for this reason.
+llvm::Error refuse_unused(bool is_given, const char* name, const std::string& reason);
+inline bool is_given(const minuet_tensor& tensor) { return tensor.data || tensor.rows != 0; }
 /// Lists memory that the caller may leave out.
 inline NamedMemory optional_memory(const char* name, const void* pointer, i64 bytes) {
   return {name, memory_of(pointer, pointer ? bytes : 0)};

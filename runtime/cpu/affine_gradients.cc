@@ -39,7 +39,7 @@ llvm::Error CpuGradients::compute(const AffineGradientRequest& request) {
   const AffinePlaces places(problem, pool_.threads(), request.rows, static_cast<char*>(request.workspace));
   const i32 channels = problem.channels;
   const DType io = storage_type(problem.dtype);
-  const i64 rows = counted_rows(request.row_count, request.rows);
+  const i64 rows = count_within(request.row_count, request.rows);
   const auto read = [&](const void* matrix, i64 ld, i64 row, float* values) {
     kernels_.widen(io, static_cast<const char*>(matrix) + row * ld * dtype_bytes(io), values, channels);
   };

@@ -8,7 +8,7 @@
 
 namespace minuet {
 
-/// The number of points that a task of a thread pool handles.
+/// A task of a thread pool handles this many points.
 inline constexpr i64 kPointRowsPerTask = 4096;
 
 /// Maps coordinates to rows by a hash table with open addressing. The coordinates of a row are those at
@@ -67,12 +67,6 @@ void find_corners(const DevoxelizeProblem& problem, const PointArray& points, Ro
   }
   for (i32 k = 0; k < kCorners; ++k)
     corners.weights[k] = sum > 0 ? rounded_quotient(corners.weights[k], sum) : 0;
-}
-
-/// Returns the number of points or rows of a call. A count that is not 0 to `most` counts as 0.
-inline i64 valid_count(const i32* count, i64 most) {
-  const i64 given = count ? *count : most;
-  return given < 0 || given > most ? 0 : given;
 }
 
 }  // namespace minuet

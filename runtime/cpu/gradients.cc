@@ -167,11 +167,7 @@ void CpuGradients::compute_bias(const ParameterGradientRequest& request) {
   const CpuGradientPlaces places(*request.choice, pool_.threads(), static_cast<char*>(request.workspace));
   const i64 channels = forward.out_channels, bytes = dtype_bytes(forward.dtype);
   float *const row = places.row, *const piece = row + channels, *const sums = piece + channels;
-  i64 rows = request.gradient_rows;
-  if (request.gradient_count) {
-    const i64 count = *request.gradient_count;
-    rows = count < 0 || count > rows ? 0 : count;
-  }
+  const i64 rows = count_within(request.gradient_count, request.gradient_rows);
   std::fill_n(sums, channels, 0.0f);
   for (i64 first = 0; first < rows; first += kRowsPerPiece) {
     std::fill_n(piece, channels, 0.0f);

@@ -41,8 +41,6 @@ struct VoxelPlaces {
   }
 };
 
-i64 count_of(const i32* count, i64 most) { return count ? *count : most; }
-
 /// Finds the row of each point among all voxels, or -1, and returns the number of voxels.
 template <i32 Ndim>
 i64 find_rows(const VoxelizeRequest& request, i64 points, const VoxelPlaces& places) {
@@ -163,11 +161,9 @@ llvm::Error CpuPoints::voxelize(const VoxelizeRequest& request) {
   const VoxelPlaces places(problem.ndim, request.points.most, static_cast<char*>(request.workspace));
   std::fill_n(request.counts, kPointCounts, 0);
   *request.status = 0;
-  i64 points = count_of(request.points.count, request.points.most), voxels = 0;
-  if (points < 0 || points > request.points.most) {
-    *request.status |= kStatusPastCapacity;
-    points = 0;
-  }
+  const i64 points = count_within(request.points.count, request.points.most);
+  if (request.points.count && *request.points.count != points) *request.status |= kStatusPastCapacity;
+  i64 voxels = 0;
   with_axes(problem.ndim, [&]<i32 Ndim>() { voxels = find_rows<Ndim>(request, points, places); });
   if (problem.most_voxels > 0) voxels = std::min(voxels, problem.most_voxels);
   if (*request.status == 0 && voxels > request.capacity) *request.status = kStatusPastCapacity;
@@ -195,8 +191,8 @@ llvm::Error CpuPoints::voxelize(const VoxelizeRequest& request) {
 
 llvm::Error CpuPoints::devoxelize(const DevoxelizeRequest& request) {
   const DevoxelizeProblem& problem = request.choice->problem;
-  const i64 points = valid_count(request.points.count, request.points.most);
-  const i64 rows = valid_count(request.row_count, request.most_rows);
+  const i64 points = count_within(request.points.count, request.points.most);
+  const i64 rows = count_within(request.row_count, request.most_rows);
   const i64 row_bytes = i64{problem.channels} * dtype_bytes(storage_type(problem.dtype));
   char* const output = static_cast<char*>(request.output);
   std::fill_n(output + points * row_bytes, (request.points.most - points) * row_bytes, 0);

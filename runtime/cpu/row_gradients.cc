@@ -140,8 +140,8 @@ i64 CpuPoints::workspace_bytes(const DevoxelizeGradientChoice& choice, i64 most_
 
 llvm::Error CpuPoints::devoxelize_gradient(const DevoxelizeGradientRequest& request) {
   const DevoxelizeProblem& problem = request.choice->problem;
-  const i64 points = valid_count(request.points.count, request.points.most);
-  const i64 rows = valid_count(request.row_count, request.most_rows);
+  const i64 points = count_within(request.points.count, request.points.most);
+  const i64 rows = count_within(request.row_count, request.most_rows);
   const EntryPlaces places(problem, request.points.most, request.most_rows, pool_.threads(),
                            static_cast<char*>(request.workspace));
   if (problem.blends()) find_entries(request, points, rows, pool_, places);
@@ -162,8 +162,8 @@ llvm::Error CpuPoints::group_gradient(const GroupGradientRequest& request) {
   GroupsParams params = request.params;
   params.words = static_cast<u32*>(request.workspace);
   params.keys = static_cast<u64*>(request.workspace);
-  const i64 rows = valid_count(params.row_count, params.most_rows);
-  const i64 groups = valid_count(params.group_count, params.most_groups);
+  const i64 rows = count_within(params.row_count, params.most_rows);
+  const i64 groups = count_within(params.group_count, params.most_groups);
   if (reduction == PointReduction::Max) {
     std::fill_n(params.keys, params.most_groups * params.channels, u64{0});
     pool_.run((params.channels + kMaximaPerTask - 1) / kMaximaPerTask, [&](i64 task, i32) {

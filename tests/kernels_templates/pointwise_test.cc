@@ -11,33 +11,6 @@ namespace {
 
 using Kind = PointwiseKind;
 
-const char* oracle_name(Kind kind) {
-  static constexpr const char* kNames[] = {"",
-                                           "relu",
-                                           "leaky_relu",
-                                           "gelu",
-                                           "gelu_tanh",
-                                           "silu",
-                                           "sigmoid",
-                                           "tanh",
-                                           "add",
-                                           "multiply",
-                                           "affine",
-                                           "layer_norm",
-                                           "softmax",
-                                           "argmax",
-                                           "relu_gradient",
-                                           "leaky_relu_gradient",
-                                           "gelu_gradient",
-                                           "gelu_tanh_gradient",
-                                           "silu_gradient",
-                                           "sigmoid_gradient",
-                                           "tanh_gradient",
-                                           "layer_norm_gradient",
-                                           "softmax_gradient"};
-  return kNames[static_cast<int>(kind)];
-}
-
 /// A chain with random parameters and operands, and what it computes of `input`.
 template <PointwiseSpec S>
 struct Chain {
@@ -45,7 +18,7 @@ struct Chain {
     for (i32 i = 0; i < kMostPointwiseSteps && S.steps.kinds[i] != Kind::None; ++i) {
       const Kind kind = S.steps.kinds[i];
       oracle::ChainStep& step = steps.emplace_back();
-      step.op = oracle_name(kind);
+      step.op = oracle::kStepNames[static_cast<int>(kind)];
       if (kind == Kind::LayerNorm || kind == Kind::LayerNormGradient) step.number = 1e-3f;
       if (kind == Kind::LeakyReLU || kind == Kind::LeakyReLUGradient) step.number = -0.25f;
       params.numbers[i] = static_cast<float>(step.number);

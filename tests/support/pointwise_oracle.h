@@ -23,6 +23,31 @@ struct ChainStep {
   std::vector<float> scale = {}, shift = {};  // [channels]
 };
 
+/// The names of the steps (ChainStep::op), by the numbers that kernels and the C ABI give them.
+inline constexpr const char* kStepNames[] = {"",
+                                             "relu",
+                                             "leaky_relu",
+                                             "gelu",
+                                             "gelu_tanh",
+                                             "silu",
+                                             "sigmoid",
+                                             "tanh",
+                                             "add",
+                                             "multiply",
+                                             "affine",
+                                             "layer_norm",
+                                             "softmax",
+                                             "argmax",
+                                             "relu_gradient",
+                                             "leaky_relu_gradient",
+                                             "gelu_gradient",
+                                             "gelu_tanh_gradient",
+                                             "silu_gradient",
+                                             "sigmoid_gradient",
+                                             "tanh_gradient",
+                                             "layer_norm_gradient",
+                                             "softmax_gradient"};
+
 /// What a chain computes before its result is rounded, [rows, channels].
 struct ChainResult {
   std::vector<double> values;

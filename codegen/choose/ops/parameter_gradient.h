@@ -23,8 +23,8 @@ struct WeightGradientCandidate {
   AddPartsSpec add;
   i32 tiles_in = 1, tiles_out = 1;  // See WeightGradientParams.
   i32 tiles = 1;                    // Counts the tiles of all groups.
-  /// Does not depend on the GPU, and is the same for all candidates of one architecture, so that results do
-  /// not depend on the GPU or on the capacity of the list.
+  /// Does not depend on the GPU, and is the same for all candidates that are chosen on one architecture, so
+  /// that results do not depend on the GPU or on the capacity of the list.
   i32 wanted_parts = 1;
   SlotLayout layout = {};
 

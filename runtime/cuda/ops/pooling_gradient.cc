@@ -4,6 +4,7 @@
 
 #include "codegen/choose/ops/pooling_gradient.h"
 #include "runtime/cuda/found_kernels.h"
+#include "runtime/cuda/ops/pooling.h"
 #include "runtime/engine/ops/pooling_gradient.h"
 
 namespace minuet {
@@ -33,18 +34,7 @@ class PoolingGradient final : public CudaOps {
     if (request.output_rows <= 0) return llvm::Error::success();
     const Layer& layer = layers_[op];
     MINUET_TRY(check_rows(request, layer.volume));
-    PoolGradientParams params = {};
-    params.input = request.input;
-    params.input_ld = request.input_ld;
-    params.rows = request.view.rows;
-    params.output_count = request.output_count;
-    params.output_rows = request.output_rows;
-    params.volume = layer.volume;
-    params.pads_output = request.pads_output ? 1 : 0;
-    params.output = request.output;
-    params.output_ld = request.output_ld;
-    params.overflow = request.overflow;
-    params.overflow_mark = request.overflow_mark;
+    auto params = pool_params<PoolGradientParams>(request, layer.volume);
     params.counts = request.counts;
     params.output_numbers = request.output_numbers;
     if (!request.operands.empty()) {

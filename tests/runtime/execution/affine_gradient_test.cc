@@ -76,8 +76,8 @@ class AffineGradient : public DeviceTest {
     return op;
   }
 
-  /// Computes the gradients that `which` names, and returns those of the scale and the shift. `before` is
-  /// what they are added to, or NaN, which they replace.
+  /// Computes the gradients that `which` names, and returns those of the scale and the shift. They are
+  /// added to the number `before`, or replace it if it is NaN.
   std::pair<std::vector<float>, std::vector<float>> compute(const AffineProblem& problem,
                                                             minuet_gradient which, float before) {
     const GradientOp op = make_op(problem, which);

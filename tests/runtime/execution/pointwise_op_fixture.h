@@ -11,30 +11,8 @@ namespace minuet::abi {
 class PointwiseOp : public PointwiseTest {
  protected:
   static minuet_pointwise_kind kind_of(const std::string& op) {
-    static const std::vector<std::string> kNames{"",
-                                                 "relu",
-                                                 "leaky_relu",
-                                                 "gelu",
-                                                 "gelu_tanh",
-                                                 "silu",
-                                                 "sigmoid",
-                                                 "tanh",
-                                                 "add",
-                                                 "multiply",
-                                                 "affine",
-                                                 "layer_norm",
-                                                 "softmax",
-                                                 "argmax",
-                                                 "relu_gradient",
-                                                 "leaky_relu_gradient",
-                                                 "gelu_gradient",
-                                                 "gelu_tanh_gradient",
-                                                 "silu_gradient",
-                                                 "sigmoid_gradient",
-                                                 "tanh_gradient",
-                                                 "layer_norm_gradient",
-                                                 "softmax_gradient"};
-    return static_cast<minuet_pointwise_kind>(std::find(kNames.begin(), kNames.end(), op) - kNames.begin());
+    const auto* const found = std::find(std::begin(oracle::kStepNames), std::end(oracle::kStepNames), op);
+    return static_cast<minuet_pointwise_kind>(found - std::begin(oracle::kStepNames));
   }
   minuet_plan* create(const Chain& chain, bool without_values = false) {
     std::vector<minuet_pointwise_step> steps;

@@ -124,7 +124,7 @@ def group_reference(feature, groups, rows, group_gradient, sizes, row_type):
         elif feature == minuet.PointFeature.FIRST:
             result[own[0]] = gradient
         else:
-            # Of equal maxima numpy gives the first, too.
+            # numpy, too, gives the first one of equal maxima.
             winners = own[np.argmax(np.where(np.isnan(rows[own]), np.inf, rows[own]), axis=0)]
             result[winners, np.arange(rows.shape[1])] = gradient
     return oracle.decode(oracle.encode(result, row_type))
@@ -138,7 +138,7 @@ def test_groups(device, context, generator, dtype, rows_are_f32, feature):
     most, most_groups = 700, 80
     row_count, group_count = int(generator.integers(1, most)), int(generator.integers(1, most_groups))
     groups = generator.integers(-2, most_groups + 2, most).astype(np.int32)
-    # Of few numbers there are equal maxima.
+    # There are so few different numbers that some maxima are equal.
     stored = oracle.encode(generator.integers(-3, 3, (most, CHANNELS)).astype(np.float64), row_type)
     stored[generator.random((most, CHANNELS)) < 0.05] = oracle.encode(np.array([np.nan]), row_type)[0]
     gradient = oracle.encode(generator.uniform(-2, 2, (most_groups, CHANNELS)), dtype)
