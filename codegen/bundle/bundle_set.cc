@@ -1,7 +1,6 @@
 #include "codegen/bundle/bundle_set.h"
 
 #include <dirent.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -11,6 +10,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 
 namespace minuet {
 namespace {
@@ -20,11 +20,6 @@ int cuda_major(llvm::StringRef compiler_id) {
   unsigned major = 0;
   llvm::StringRef version = compiler_id.split(' ').second;
   return version.consumeInteger(10, major) ? 0 : static_cast<int>(std::min(major, 1000u));
-}
-
-bool is_folder(const std::string& path) {
-  struct stat status;
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 bool has_affixes(llvm::StringRef name, llvm::StringRef prefix, llvm::StringRef suffix) {
@@ -72,7 +67,7 @@ void BundleSet::warn(const std::string& text) const {
 }
 
 void BundleSet::open_place(const BundlePlace& place, BundleList& opened) {
-  if (!is_folder(place.path)) return open_file(place, opened);
+  if (!llvm::sys::fs::is_directory(place.path)) return open_file(place, opened);
   if (place.sha256.empty()) {
     if (open_folder(place.path, "", opened)) return;
     return warn("the bundle " + place.path +

@@ -23,7 +23,7 @@ struct Item {
 };
 
 /// Returns the compiler's log without the lines that contain compile times.
-std::string stable_log(llvm::StringRef log) {
+std::string log_without_times(llvm::StringRef log) {
   llvm::SmallVector<llvm::StringRef, 16> lines;
   log.split(lines, '\n');
   std::string text;
@@ -42,7 +42,7 @@ Entry stable_entry(const Entry& entry) {
   stable.binary = entry.binary;
   stable.binary.cubin.clear();
   stable.binary.compile_ms = 0;
-  stable.binary.log = stable_log(entry.binary.log);
+  stable.binary.log = log_without_times(entry.binary.log);
   return stable;
 }
 

@@ -12,6 +12,7 @@
 #include "codegen/base/own_image.h"
 #include "codegen/base/sha256.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/FileSystem.h"
 
 namespace minuet {
 namespace {
@@ -21,11 +22,6 @@ constexpr const char* kSonames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
-bool is_folder(const std::string& path) {
-  struct stat status;
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 bool exists(const std::string& path) {
@@ -145,7 +141,7 @@ std::vector<std::string> nvrtc_candidates(const NvrtcPlaces& places) {
   std::vector<std::string> candidates;
   for (const std::string& named : {places.library, places.environment("MINUET_NVRTC")}) {
     if (named.empty()) continue;
-    if (is_folder(named)) add_folder(named, candidates);
+    if (llvm::sys::fs::is_directory(named)) add_folder(named, candidates);
     if (candidates.empty()) candidates.push_back(named);
     return candidates;
   }

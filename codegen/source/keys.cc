@@ -122,7 +122,7 @@ HeaderClosure header_closure(llvm::StringRef text, llvm::ArrayRef<HeaderRow> ind
 
 namespace {
 
-std::string digest_of(const HeaderClosure& closure) {
+std::string closure_digest(const HeaderClosure& closure) {
   FieldHasher hasher;
   for (const HeaderRow* header : closure.ours) hasher.add(header->name, header->digest);
   if (closure.cuda) hasher.add("cuda", kCudaDigest);
@@ -133,7 +133,7 @@ std::string digest_of(const HeaderClosure& closure) {
 }  // namespace
 
 std::string header_digest(llvm::StringRef text, llvm::ArrayRef<HeaderRow> index) {
-  return digest_of(header_closure(text, index));
+  return closure_digest(header_closure(text, index));
 }
 
 namespace {
@@ -159,7 +159,7 @@ const HeaderUse& header_use(llvm::StringRef text) {
   known_uses.list.for_each(find);
   if (found != nullptr) return *found;
   const HeaderClosure closure = header_closure(text);
-  known_uses.list.push({names, {digest_of(closure), closure.cccl}});
+  known_uses.list.push({names, {closure_digest(closure), closure.cccl}});
   known_uses.list.for_each(find);
   return *found;
 }
