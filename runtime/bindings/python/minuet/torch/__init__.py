@@ -1,0 +1,2 @@
+"""Sparse convolution networks in PyTorch."""
+from . import _convolutions, _pyramids
