@@ -46,12 +46,12 @@ class WeightShape:
 
     def __init__(self, shape: Sequence[int], key: ConvolutionKey) -> None:
         volume = key.kernel.volume
-        fits = len(shape) >= 3
+        fits = len(shape) >= 2
         if key.layout == "minuet":
-            *offsets, inner, outer = shape if fits else (0, 0, 0)
+            *offsets, inner, outer = shape if fits else (0, 0)
             self.strides: tuple[int, ...] = (inner * outer, outer, 1)
         else:
-            outer, *offsets, inner = shape if fits else (0, 0, 0)
+            outer, *offsets, inner = shape if fits else (0, 0)
             self.strides = (inner, 1, inner * volume)
         if not fits or math.prod(offsets) != volume or outer % key.groups:
             wanted = {
