@@ -343,7 +343,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 def _gradient(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
     features, weight, buffer, pairs, pair_count, row_count = ctx.saved_tensors
-    wanted = list(ctx.needs_input_grad[:3])
+    wanted = list(ctx.needs_input_grad[1:4])
     results = convolution_backward(
         gradient, features, weight, buffer, pairs, pair_count, row_count, *ctx.numbers, wanted
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -76,6 +77,15 @@ class Rule:
         return min(capacity, _MOST_CAPACITY)
 
 
+@functools.cache
+def _text(ndim: int, capacity: int, coarse: Any, kernel: Any, purposes: int, bounds: Any) -> str:
+    levels = [LevelKey(capacity, -1, (1,) * ndim)]
+    if coarse is not None:
+        levels.append(LevelKey(coarse[0], 0, *coarse[1:]))
+    maps = () if kernel is None else (MapKey(0, len(levels) - 1, KernelKey(*kernel), purposes),)
+    return text_of(PyramidKey(ndim, tuple(levels), maps, bounds))
+
+
 @constant
 def _pyramid_text(
     ndim: int,
@@ -86,11 +96,7 @@ def _pyramid_text(
     bounds: tuple[Numbers, Numbers] | None,
 ) -> str:
     """Returns the key of a pyramid of one or two levels, with one map or none."""
-    levels = [LevelKey(capacity, -1, (1,) * ndim)]
-    if coarse is not None:
-        levels.append(LevelKey(coarse[0], 0, *coarse[1:]))
-    maps = () if kernel is None else (MapKey(0, len(levels) - 1, KernelKey(*kernel), purposes),)
-    return text_of(PyramidKey(ndim, tuple(levels), maps, bounds))
+    return _text(ndim, capacity, coarse, kernel, purposes, bounds)
 
 
 def _map_name(rule: Rule | None, kernel: KernelKey) -> tuple[Any, ...]:

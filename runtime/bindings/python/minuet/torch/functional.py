@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,17 +17,22 @@ from ._sparse_tensor import SparseTensor
 Offsets = Sequence[Sequence[int]]
 
 
+@functools.cache
+def _text(kernel: tuple[Any, ...], *rest: Any) -> str:
+    return text_of(ConvolutionKey(KernelKey(*kernel), *rest))
+
+
 @constant
 def _convolution_text(
-    kernel: tuple[Any, ...], stride: tuple[int, ...], groups: int, submanifold: bool, transposed: bool, layout: str
+    kernel: tuple[Any, ...],
+    stride: tuple[int, ...],
+    groups: int,
+    submanifold: bool,
+    transposed: bool,
+    layout: str,
+    reduction: str = "",
 ) -> str:
-    return _text(kernel, stride, groups, submanifold, transposed, layout)
-
-
-def _text(
-    kernel: tuple[Any, ...], stride: tuple[int, ...], groups: int, submanifold: bool, transposed: bool, layout: str
-) -> str:
-    return text_of(ConvolutionKey(KernelKey(*kernel), stride, groups, submanifold, transposed, layout))
+    return _text(kernel, stride, groups, submanifold, transposed, layout, reduction)
 
 
 def cast(features: torch.Tensor) -> torch.Tensor:
