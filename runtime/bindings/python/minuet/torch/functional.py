@@ -10,8 +10,9 @@ import torch
 
 from .._types import Axes, Purpose
 from ._convolutions import convolution as _convolution
-from ._geometry import TRAINED, Level, is_recording
+from ._geometry import TRAINED, TRAINED_POOLING, Level, is_recording
 from ._keys import LAYOUTS, ConvolutionKey, KernelKey, constant, kernel_of, numbers, text_of
+from ._poolings import pooling as _pooling
 from ._sparse_tensor import SparseTensor
 
 Offsets = Sequence[Sequence[int]]
@@ -130,3 +131,53 @@ def convolution(
 def linear(x: SparseTensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> SparseTensor:
     """Multiplies each voxel's features with a weight [out, in], as torch.nn.functional.linear does."""
     return convolution(x, weight, bias, submanifold=True, layout="spconv")
+
+
+def pooling(
+    x: SparseTensor,
+    reduction: str = "max",
+    *,
+    kernel_size: Axes = 2,
+    stride: Axes | None = None,
+    dilation: Axes = 1,
+    padding: Axes | None = None,
+    submanifold: bool = False,
+    transposed: bool = False,
+    to: Level | None = None,
+    kernel_shape: str = "box",
+    offsets: Offsets | None = None,
+) -> SparseTensor:
+    """Pools a sparse tensor.
+
+    Args:
+        reduction: "max", "average" (over the inputs that are there) or "sum".
+        stride: None: the kernel size.
+        transposed: the op goes back from the input's level to the one that it was made from; with "sum" it is unpooling.
+
+    All other arguments are those of convolution().
+    """
+    if reduction not in ("max", "average", "sum"):
+        raise ValueError(f"reduction {reduction!r} is not known: use max, average or sum")
+    ndim = x.level.ndim
+    kernel = kernel_of(ndim, kernel_size, dilation, padding, kernel_shape, offsets)
+    default = 1 if submanifold or offsets is not None else kernel_size
+    strides = numbers(default if stride is None else stride, ndim, "stride")
+    if submanifold and (max(strides) > 1 or padding is not None or transposed):
+        raise ValueError("a submanifold pooling has a stride of 1, no padding and is not transposed")
+    purposes = int(Purpose.TRANSPOSED_POOLING if transposed else Purpose.POOLING)
+    if is_recording(x.features):
+        purposes = TRAINED_POOLING
+    fine, coarse = _other_level(x, kernel, strides, transposed, x.level if submanifold else to, purposes)
+    made = fine.map_to(coarse, kernel, purposes)
+    out = fine if transposed else coarse
+    key = _convolution_text(
+        (kernel.size, kernel.dilation, kernel.padding, kernel.shape, kernel.offsets),
+        strides,
+        1,
+        fine is coarse,
+        transposed,
+        "minuet",
+        reduction,
+    )
+    result, _ = _pooling(x.features, made.buffer, key, made.key, made.number, out.rows)
+    return SparseTensor(result, out)
