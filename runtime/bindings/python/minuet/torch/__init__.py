@@ -2,6 +2,7 @@
 
 from . import functional
 from ._geometry import Geometry, KernelMap, Level
+from ._normalization import BatchNorm
 from ._sparse_tensor import SparseTensor
 
-__all__ = ["Geometry", "KernelMap", "Level", "SparseTensor", "functional"]
+__all__ = ["BatchNorm", "Geometry", "KernelMap", "Level", "SparseTensor", "functional"]

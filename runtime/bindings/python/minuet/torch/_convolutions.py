@@ -111,9 +111,7 @@ def _make_run(
         raise ValueError(f"{what} {features.shape[1]} channels, and the weight needs {channels[0]}")
     has_bias = bias is not None
     plan_key = (text, tuple(weight.shape), dtype, has_bias, of_input)
-    loaded = loaded_plan(
-        plan_key, place, True, lambda: _plan(key, shape, dtype, bias=has_bias, of_input=of_input)
-    )
+    loaded = loaded_plan(plan_key, place, True, lambda: _plan(key, shape, dtype, bias=has_bias, of_input=of_input))
     values = [array_struct(shape.shape, ELEMENTS[weight.dtype], shape.strides)]
     if bias is not None:
         values.append(array_struct((shape.out_channels,), _abi.MINUET_ELEMENT_F32))
@@ -193,7 +191,7 @@ def _forward_fake(
 class _GradientBlock(ctypes.Structure):
     arguments: Any
     weight: Any
-    _fields_ = [("arguments", _abi.minuet_gradient_arguments), ("weight", _abi.minuet_array)]  # noqa: RUF012
+    _fields_ = [("arguments", _abi.minuet_gradient_arguments), ("weight", _abi.minuet_array)]
 
 
 class _ParameterGradients:

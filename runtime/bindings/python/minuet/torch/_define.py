@@ -58,7 +58,7 @@ def _gradient_of(op: Any, setup_context: Callable[..., None] | None, backward: G
         return (None, *backward(ctx, *gradients))
 
     name = f"Gradient_{op._opname}"
-    function = type(
+    function: Any = type(
         name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(run_backward)}
     )
 

@@ -111,9 +111,9 @@ def is_recording(*tensors: torch.Tensor | None) -> bool:
 
 
 @torch.compiler.disable(
-    reason="exact mode reads the number of rows from the device: give the Geometry capacities for a graph without breaks"
+    reason="exact mode reads the number of rows from the device: give the Geometry capacities for one graph"
 )
-def _read(tensor: torch.Tensor) -> list[int]:
+def read_numbers(tensor: torch.Tensor) -> list[int]:
     """Reads numbers of the device, and waits for them."""
     read: list[int] = tensor.tolist()
     return read
@@ -170,7 +170,7 @@ class KernelMap:
             geometry = self.fine.geometry
             if geometry.is_exact:
                 _, count = pyramid_pairs(self.buffer, self.key, self.number, 0)
-                most = _read(count)[0]
+                most = read_numbers(count)[0]
             else:
                 most = geometry._most_pairs(self)
             self._pairs = pyramid_pairs(self.buffer, self.key, self.number, most)
@@ -409,11 +409,9 @@ class Geometry:
         """Makes a level of exact mode: builds the sets with room enough, and reads how many voxels there are."""
         most = rule.most(fine.capacity)
         for capacity in sorted({min(most, 4 * fine.capacity), most}):
-            key = _pyramid_text(
-                self.ndim, fine.capacity, self._coarse(capacity, rule, shape), None, 0, self._bounds
-            )
+            key = _pyramid_text(self.ndim, fine.capacity, self._coarse(capacity, rule, shape), None, 0, self._bounds)
             buffer, counts, status = pyramid(fine.coordinates, None, key)
-            bits, _, _, rows = _read(torch.cat([status, counts]))
+            bits, _, _, rows = read_numbers(torch.cat([status, counts]))
             if bits == 0 or capacity == most:
                 break
         _raise(bits, "the coarser level")
@@ -436,6 +434,6 @@ class Geometry:
         if not self.is_exact:
             self._statuses.append(status)
         elif not self._is_checked:
-            _raise(_read(status)[0], "the map")
+            _raise(read_numbers(status)[0], "the map")
             self._is_checked = True
         return counts

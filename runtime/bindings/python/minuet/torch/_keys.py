@@ -130,7 +130,9 @@ class PyramidKey:
     @property
     def map_list(self) -> list[Map]:
         """The maps in the terms of minuet.Pyramid."""
-        return [Map(item.fine, item.coarse, purposes=Purpose(item.purposes), **item.kernel.options) for item in self.maps]
+        return [
+            Map(item.fine, item.coarse, purposes=Purpose(item.purposes), **item.kernel.options) for item in self.maps
+        ]
 
 
 @dataclass(frozen=True)

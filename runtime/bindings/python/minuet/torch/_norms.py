@@ -40,7 +40,9 @@ class _Norm:
 
     def workspace(self, rows: int) -> torch.Tensor:
         """Returns memory for a call with so many rows."""
-        return self._place.empty_bytes(remembered(self._bytes, rows, lambda: self._op.bytes(self._place.arch, rows) or 1))
+        return self._place.empty_bytes(
+            remembered(self._bytes, rows, lambda: self._op.bytes(self._place.arch, rows) or 1)
+        )
 
 
 _norms: dict[Any, _Norm] = new_cache()

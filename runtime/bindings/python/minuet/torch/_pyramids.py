@@ -86,7 +86,7 @@ def count_pointer(count: torch.Tensor | None) -> int | None:
     if count is None:
         return None
     _check_count(count, "a count")
-    return count.data_ptr()
+    return int(count.data_ptr())
 
 
 _builds = Pool(lambda: _abi.minuet_pyramid_arguments(struct_size=ctypes.sizeof(_abi.minuet_pyramid_arguments)))

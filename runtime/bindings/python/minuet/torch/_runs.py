@@ -35,7 +35,7 @@ class _RunBlock(ctypes.Structure):
     arguments: Any
     inputs: Any
     outputs: Any
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("arguments", _abi.minuet_run_arguments),
         ("inputs", _abi.minuet_array * _MOST_ARRAYS),
         ("outputs", _abi.minuet_array * _MOST_ARRAYS),
@@ -47,7 +47,7 @@ class _SetBlock(ctypes.Structure):
 
     numbers: Any
     values: Any
-    _fields_ = [("numbers", ctypes.c_int32 * _MOST_ARRAYS), ("values", _abi.minuet_array * _MOST_ARRAYS)]  # noqa: RUF012
+    _fields_ = [("numbers", ctypes.c_int32 * _MOST_ARRAYS), ("values", _abi.minuet_array * _MOST_ARRAYS)]
 
 
 class Values:

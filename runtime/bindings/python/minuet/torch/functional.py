@@ -4,16 +4,48 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
+from .._points import PointBlend, PointFeature
 from .._types import Axes, Purpose
+from ._activations import add, cat, dropout, gelu, layer_norm, leaky_relu, multiply, relu, sigmoid, silu, tanh
 from ._convolutions import convolution as _convolution
-from ._geometry import TRAINED, TRAINED_POOLING, Level, is_recording
+from ._dense import from_dense, to_dense
+from ._geometry import TRAINED, TRAINED_POOLING, Level, is_recording, read_numbers
 from ._keys import LAYOUTS, ConvolutionKey, KernelKey, constant, kernel_of, numbers, text_of
+from ._normalization import batch_norm
 from ._poolings import pooling as _pooling
+from ._rows import devoxelize as _devoxelize
+from ._rows import global_pooling as _global_pooling
+from ._rows import voxelize as _voxelize
 from ._sparse_tensor import SparseTensor
+
+__all__ = [
+    "Voxels",
+    "add",
+    "batch_norm",
+    "cat",
+    "convolution",
+    "devoxelize",
+    "dropout",
+    "from_dense",
+    "gather_rows",
+    "gelu",
+    "global_pooling",
+    "layer_norm",
+    "leaky_relu",
+    "linear",
+    "multiply",
+    "pooling",
+    "relu",
+    "sigmoid",
+    "silu",
+    "tanh",
+    "to_dense",
+    "voxelize",
+]
 
 Offsets = Sequence[Sequence[int]]
 
@@ -152,7 +184,8 @@ def pooling(
     Args:
         reduction: "max", "average" (over the inputs that are there) or "sum".
         stride: None: the kernel size.
-        transposed: the op goes back from the input's level to the one that it was made from; with "sum" it is unpooling.
+        transposed: the op goes back from the input's level to the one that it was made from. With "sum" it is an
+            unpooling.
 
     All other arguments are those of convolution().
     """
@@ -181,3 +214,134 @@ def pooling(
     )
     result, _ = _pooling(x.features, made.buffer, key, made.key, made.number, out.rows)
     return SparseTensor(result, out)
+
+
+def global_pooling(x: SparseTensor, reduction: str = "max", batch_size: int = 0) -> torch.Tensor:
+    """Returns the maximum, the average or the sum of the voxels of each cloud, [batch_size, channels]; 0 for a cloud
+    without voxels. `batch_size`: 0 for that of the geometry."""
+    if reduction not in ("max", "average", "sum"):
+        raise ValueError(f"reduction {reduction!r} is not known: use max, average or sum")
+    batch = batch_size or x.geometry.batch_size
+    if not batch:
+        raise ValueError("a global pooling needs a batch size: give it here, or to the Geometry of the coordinates")
+    level = x.level
+    return _global_pooling(x.features, level.coordinates, level.count, reduction, batch, max(level.capacity, batch))
+
+
+def gather_rows(features: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Returns the rows of features that `rows`, int32 [count], names, and zeros for -1. Unlike that of
+    torch.index_select, its gradient has the same bits each time."""
+    return _devoxelize(features, rows, None, None, None, None, int(PointBlend.NEAREST), [], [], [])
+
+
+class Voxels(NamedTuple):
+    """What voxelize() gives.
+
+    Attributes:
+        features: [voxels, channels].
+        coordinates: int32 [voxels, 1 + axes], the batch index first.
+        voxel_points: how many points count for each voxel, int32 [voxels].
+        point_rows: the voxel of each point, or -1 for a point that is dropped, int32 [points].
+        counts: int32 [6]: voxels, points that count, points outside, points whose position is not finite, points past
+            most_points_per_voxel, and points past most_voxels.
+        status: bits of minuet.CloudStatus, int32 [1]; there are no voxels unless it is 0.
+    """
+
+    features: torch.Tensor
+    coordinates: torch.Tensor
+    voxel_points: torch.Tensor
+    point_rows: torch.Tensor
+    counts: torch.Tensor
+    status: torch.Tensor
+
+
+def voxelize(
+    points: torch.Tensor,
+    voxel_size: Sequence[float],
+    *,
+    low: Sequence[float] | None = None,
+    high: Sequence[float] | None = None,
+    batch: torch.Tensor | None = None,
+    count: torch.Tensor | None = None,
+    first_column: int = 0,
+    channels: int | None = None,
+    feature: PointFeature = PointFeature.MEAN,
+    batch_size: int = 0,
+    most_points_per_voxel: int = 0,
+    most_voxels: int = 0,
+    capacity: int | None = None,
+) -> Voxels:
+    """Makes voxels of points, float32 [points, columns], whose first columns are the position.
+
+    Args:
+        voxel_size, low: of each axis; `low` is 0 by default.
+        high: where given, only points with low <= position < high count.
+        batch: the batch index of each point, int32 [points].
+        count: how many points there are, int32 [1] on the device.
+        first_column, channels: the features are these columns; None: all from first_column on.
+        feature: how the features of a voxel follow from those of its points.
+        most_points_per_voxel, most_voxels: 0: all.
+        capacity: the number of rows of the result, for capacity mode. None: the host reads the number of voxels.
+    """
+    ndim = len(voxel_size)
+    given = points.shape[1] - first_column if channels is None else channels
+    made = _voxelize(
+        points,
+        batch,
+        count,
+        list(voxel_size),
+        list(low or [0.0] * ndim),
+        list(high or []),
+        first_column,
+        given,
+        int(feature),
+        batch_size,
+        most_points_per_voxel,
+        most_voxels,
+        points.shape[0] if capacity is None else capacity,
+    )
+    coordinates, features, voxel_points, point_rows, counts, status = made
+    if capacity is not None:
+        return Voxels(features, coordinates, voxel_points, point_rows, counts, status)
+    rows, bits = read_numbers(torch.cat([counts[:1], status]))
+    if bits:
+        raise ValueError(f"the points cannot be voxelized: the status is {bits}; check the batch indices and the range")
+    return Voxels(features[:rows], coordinates[:rows], voxel_points[:rows], point_rows, counts, status)
+
+
+def devoxelize(
+    x: SparseTensor,
+    points: torch.Tensor,
+    voxel_size: Sequence[float],
+    *,
+    low: Sequence[float] | None = None,
+    batch: torch.Tensor | None = None,
+    count: torch.Tensor | None = None,
+    blend: PointBlend = PointBlend.CENTRES,
+) -> torch.Tensor:
+    """Returns features at points, [points, channels], of the voxels around them. Positions have no gradient.
+
+    Args:
+        points: float32 [points, columns], whose first columns are the position.
+        voxel_size, low: those of voxelize(), for the level of its voxels.
+        batch, count: those of voxelize().
+        blend: minuet.PointBlend.CENTRES or CORNERS. For the features of a point's own voxel, use gather_rows() with
+            the point_rows of voxelize().
+    """
+    if blend == PointBlend.NEAREST:
+        raise ValueError("the nearest voxel is that of point_rows: use gather_rows")
+    level = x.level
+    ndim = level.ndim
+    sizes = [size * stride for size, stride in zip(voxel_size, level.stride, strict=True)]
+    return _devoxelize(
+        x.features,
+        points,
+        batch,
+        level.coordinates,
+        count,
+        level.count,
+        int(blend),
+        sizes,
+        list(low or [0.0] * ndim),
+        [1] * ndim,
+    )
