@@ -356,6 +356,21 @@ class Geometry:
         self.level = Level(self, rows, capacity, count, (1,) * ndim, limits)
         self.level._coordinates = coordinates
 
+    @classmethod
+    def beside(cls, level: Level, coordinates: torch.Tensor, shape: Sequence[int] | None) -> Geometry:
+        """Makes a geometry of other coordinates for the rows of a level, in the same mode. Both have one status."""
+        own = level.geometry
+        made = cls(
+            coordinates,
+            shape=shape,
+            batch_size=own.batch_size,
+            count=level.count,
+            capacities=own._capacities,
+            pairs_per_row=own._pairs_per_row,
+        )
+        made._statuses = own._statuses
+        return made
+
     def status(self) -> torch.Tensor:
         """Returns the bits of minuet.CloudStatus of all that was made so far, int32 [1] on the device: 0 where the
         cloud fitted everywhere. A training loop skips the step otherwise, as after an overflow of a loss scale."""
@@ -365,6 +380,14 @@ class Geometry:
         for more in self._statuses[1:]:
             result = result | more
         return result
+
+    def _limits(self, level: Level) -> tuple[Numbers, Numbers] | None:
+        """Returns the least and the greatest coordinates of a level, where they are known."""
+        if level.parent is None and self._bounds is not None:
+            return self._bounds
+        if level.shape is None or not self.batch_size:
+            return None
+        return (0,) * (1 + self.ndim), (self.batch_size - 1, *(cells - 1 for cells in level.shape))
 
     def _most_pairs(self, made: KernelMap) -> int:
         volume = made.kernel.volume
@@ -409,7 +432,7 @@ class Geometry:
         """Makes a level of exact mode: builds the sets with room enough, and reads how many voxels there are."""
         most = rule.most(fine.capacity)
         for capacity in sorted({min(most, 4 * fine.capacity), most}):
-            key = _pyramid_text(self.ndim, fine.capacity, self._coarse(capacity, rule, shape), None, 0, self._bounds)
+            key = _pyramid_text(self.ndim, fine.capacity, self._coarse(capacity, rule, shape), None, 0, self._limits(fine))
             buffer, counts, status = pyramid(fine.coordinates, None, key)
             bits, _, _, rows = read_numbers(torch.cat([status, counts]))
             if bits == 0 or capacity == most:
@@ -429,7 +452,7 @@ class Geometry:
             level = self._coarse(coarse.capacity, coarse.rule, coarse.shape)
         offsets = (kernel.size, kernel.dilation, kernel.padding, kernel.shape, kernel.offsets) if has_map else None
         purposes = made.purposes & ~int(Purpose.EXPORT) if made.is_identity else made.purposes
-        made.key = _pyramid_text(self.ndim, fine.capacity, level, offsets, purposes, self._bounds)
+        made.key = _pyramid_text(self.ndim, fine.capacity, level, offsets, purposes, self._limits(fine))
         made.buffer, counts, status = pyramid(fine.coordinates, fine.count, made.key)
         if not self.is_exact:
             self._statuses.append(status)

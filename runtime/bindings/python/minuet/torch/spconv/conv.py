@@ -264,7 +264,7 @@ class SparseConvolution(SparseModule):
             (cells - 1) * stride + 1 + more
             for cells, stride, more in zip(input.spatial_shape, self.stride, self.output_padding, strict=True)
         ]
-        apart = Geometry.beside(input.level, input.indices * steps, shape)
+        apart = Geometry.beside(input.level, input.indices * steps, shape).level
         made = F.convolution(
             SparseTensor(input.features, apart),
             self.weight.flip(tuple(range(1, 1 + self.ndim))),
