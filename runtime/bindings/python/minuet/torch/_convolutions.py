@@ -31,6 +31,7 @@ from ._places import (
     remembered,
     rows_of,
     tensor_struct,
+    with_room,
 )
 from ._pyramids import count_pointer, pyramid_of
 from ._runs import Run, features_array, loaded_plan, run_of
@@ -152,7 +153,7 @@ def _apply(
         (key, pyramid, map, weight.shape, weight.dtype, bias_dtype, features.shape[1], dtype, place.pointer, of_input),
         lambda: _make_run(features, weight, bias, key, pyramid, map, dtype, place, of_input),
     )
-    features = rows_of(features)
+    features = with_room(features, run.input_rows)
     shape = run.output_shape
     if not 0 <= rows <= shape[0]:
         raise ValueError(f"rows is {rows}, and the pyramid has a capacity of {shape[0]} there")

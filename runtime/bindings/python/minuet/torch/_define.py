@@ -29,7 +29,7 @@ def define(
         setup_context, backward: as of torch.library.register_autograd. Without `backward`, the op has no gradient, and
             a backward pass through it raises an error.
     """
-    name = library.define(schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_contiguous_strides))
+    name = library.define(schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order))
     for key in ("CPU", "CUDA"):
         library.impl(name, implementation, key)
     qualified = f"minuet::{name}"

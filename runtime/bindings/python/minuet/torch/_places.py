@@ -151,6 +151,23 @@ def rows_of(features: torch.Tensor) -> torch.Tensor:
     return features.clone() if features.data_ptr() % 16 else features
 
 
+def with_room(features: torch.Tensor, rows: int) -> torch.Tensor:
+    """Returns features whose memory has at least so many rows, of which only the first ones are in use.
+
+    The library reads none of the others, but it checks that no memory of a call overlaps, by the rows of the pyramid.
+    Results of our own ops have that memory, and other tensors are copied to some.
+    """
+    features = rows_of(features)
+    if features.shape[0] >= rows:
+        return features
+    storage = features.untyped_storage()
+    begin = features.storage_offset() * features.element_size()
+    if storage.nbytes() - begin >= rows * features.shape[1] * features.element_size():
+        return features
+    copy = features.new_empty((rows, features.shape[1]))[: features.shape[0]]
+    return copy.copy_(features)
+
+
 def tensor_struct(features: torch.Tensor, dtype: DType) -> _abi.minuet_tensor:
     """Returns the library's form of contiguous features."""
     rows, channels = features.shape

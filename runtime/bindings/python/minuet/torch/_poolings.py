@@ -12,7 +12,7 @@ from .._types import DType
 from ._convolutions import sides
 from ._define import define
 from ._keys import convolution_key
-from ._places import Place, array_struct, context, dtype_of_features, place_of, rows_of
+from ._places import Place, array_struct, context, dtype_of_features, place_of, with_room
 from ._pyramids import pyramid_of
 from ._runs import Run, features_array, loaded_plan, run_of
 
@@ -64,7 +64,7 @@ def _forward(
     features: torch.Tensor, buffer: torch.Tensor, key: str, pyramid: str, map: int, rows: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     run = _run(features, key, pyramid, map, False)
-    features = rows_of(features)
+    features = with_room(features, run.input_rows)
     _check_rows(rows, run.output_shape[0])
     out = features.new_empty(run.output_shape)
     if convolution_key(key).reduction != "max":
@@ -90,9 +90,9 @@ def _backward(
     run = _run(gradient, key, pyramid, map, True)
     _check_rows(rows, run.output_shape[0])
     out = gradient.new_empty(run.output_shape)
-    inputs = [rows_of(gradient)]
+    inputs = [with_room(gradient, run.input_rows)]
     if convolution_key(key).reduction == "max":
-        inputs.append(rows_of(winners))
+        inputs.append(with_room(winners, run.input_rows))
     run(buffer, inputs, (out,))
     return out[:rows]
 

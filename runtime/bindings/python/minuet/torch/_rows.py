@@ -17,7 +17,7 @@ from .._pyramid import Pyramid
 from .._row_gradients import DevoxelizeGradient, GroupGradient
 from .._types import DType
 from ._define import define
-from ._places import Place, context, dtype_of_features, new_cache, place_of, remembered, rows_of
+from ._places import Place, context, dtype_of_features, new_cache, place_of, remembered, rows_of, with_room
 
 _ops: dict[Any, Any] = new_cache()
 
@@ -314,9 +314,9 @@ def _global_pooling(
     sizes = op.pyramid.bytes(place.arch)
     buffer, workspace = place.empty_bytes(sizes[0]), place.empty_bytes(sizes[1])
     op.pyramid.build(device, _plain(coordinates), _plain(count), buffer=buffer, workspace=workspace, stream=stream)
-    rows = rows_of(features.detach())
+    rows = with_room(features.detach(), capacity)
     if rows.shape[0] < capacity:
-        rows = torch.nn.functional.pad(rows, (0, 0, 0, capacity - rows.shape[0]))
+        rows = rows.as_strided((capacity, rows.shape[1]), (rows.shape[1], 1))
     out = features.new_empty((batch_size, features.shape[1]))
     workspace = place.empty_bytes(op.pyramid.run_bytes(op.plan, place.arch))
     op.pyramid.run(op.plan, device, buffer, rows, workspace=workspace, out=out, stream=stream)

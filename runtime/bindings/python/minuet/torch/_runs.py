@@ -125,6 +125,7 @@ class Run:
         self.workspace_bytes = max(1, made.pyramid.run_bytes(loaded.plan, loaded.place.arch, kernel_map=map))
         self._blocks = Pool(self._block)
         self._sets = Pool(self._set)
+        self.input_rows = int(inputs[0].shape[0])
         self.output_shape = tuple(outputs[0].shape[: outputs[0].rank])
 
     def _block(self) -> _RunBlock:
@@ -160,7 +161,7 @@ class Run:
 
         Args:
             buffer: of the pyramid.
-            inputs: features whose rows past the count need not be there, because they are not read.
+            inputs: features with all rows of the capacities (with_room).
             outputs: with all rows of the capacities.
             values: of the parameters, in the order of their numbers.
         """
@@ -170,12 +171,11 @@ class Run:
         workspace = place.empty_bytes(self.workspace_bytes)
         block = self._blocks.take()
         arguments = block.arguments
-        address = buffer.data_ptr()
-        arguments.buffer, arguments.buffer_bytes = address, buffer.numel()
+        arguments.buffer, arguments.buffer_bytes = buffer.data_ptr(), buffer.numel()
         arguments.workspace, arguments.workspace_bytes = workspace.data_ptr(), self.workspace_bytes
         for number, tensor in enumerate(inputs):
-            # A tensor without rows has no address. Then the count is 0, and nothing is read.
-            block.inputs[number].data = tensor.data_ptr() or address
+            # A tensor without rows says that it has no address.
+            block.inputs[number].data = tensor.data_ptr() or tensor.untyped_storage().data_ptr()
         for number, tensor in enumerate(outputs):
             block.outputs[number].data = tensor.data_ptr()
         if loaded.values is None:
