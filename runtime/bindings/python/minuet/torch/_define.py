@@ -30,6 +30,8 @@ def define(
             a backward pass through it raises an error.
     """
     name = library.define(schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order))
+    # Where a graph breaks, the compiler would look into what runs between the graphs.
+    implementation = torch.compiler.disable(implementation, reason="it calls a library")
     for key in ("CPU", "CUDA"):
         library.impl(name, implementation, key)
     qualified = f"minuet::{name}"
@@ -68,7 +70,7 @@ def _gradient_of(op: Any, setup_context: Callable[..., None] | None, backward: G
         with below():
             return op.redispatch(keyset & after, *arguments)
 
-    return dispatch
+    return torch.compiler.disable(dispatch, reason="it runs below the compiler")
 
 
 def _refuse_gradient(name: str) -> Gradients:

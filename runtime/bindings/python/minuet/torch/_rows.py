@@ -182,7 +182,7 @@ def _voxelize(
     }
     op = _loaded(place, ("voxelize", channels, *options.values()), lambda: Voxelizer(context(), channels, **options))
     made = _voxels(points, len(voxel_size), channels, capacity)
-    coordinates, features, voxel_points, point_rows, counts, status = made
+    features, coordinates, voxel_points, point_rows, counts, status = made
     op.run(
         place.library_device,
         _plain(points),
@@ -196,10 +196,10 @@ def _voxelize(
 
 
 def _voxels(points: torch.Tensor, ndim: int, channels: int, capacity: int) -> tuple[torch.Tensor, ...]:
-    shapes = [(capacity, 1 + ndim), (capacity, channels), (capacity,), (points.shape[0],), (6,), (1,)]
-    return tuple(
-        points.new_empty(shape, dtype=torch.float32 if number == 1 else torch.int32)
-        for number, shape in enumerate(shapes)
+    shapes = [(capacity, 1 + ndim), (capacity,), (points.shape[0],), (6,), (1,)]
+    return (
+        points.new_empty((capacity, channels), dtype=torch.float32),
+        *[points.new_empty(shape, dtype=torch.int32) for shape in shapes],
     )
 
 
@@ -250,7 +250,7 @@ group_backward = define(
 def _voxelize_setup(ctx: Any, inputs: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
     points, _, count, *numbers = inputs
     _, _, _, first_column, channels, feature, _, most_points, _, _ = numbers
-    coordinates, _, voxel_points, point_rows, counts, status = outputs
+    _, coordinates, voxel_points, point_rows, counts, status = outputs
     ctx.mark_non_differentiable(coordinates, voxel_points, point_rows, counts, status)
     is_mean, is_max = feature == PointFeature.MEAN, feature == PointFeature.MAX
     rows = points[:, first_column : first_column + channels] if is_max else None
@@ -259,7 +259,7 @@ def _voxelize_setup(ctx: Any, inputs: Sequence[Any], outputs: Sequence[torch.Ten
     ctx.feature, ctx.most_points = feature, most_points
 
 
-def _voxelize_gradient(ctx: Any, _: Any, gradient: torch.Tensor, *__: Any) -> tuple[Any, ...]:
+def _voxelize_gradient(ctx: Any, gradient: torch.Tensor, *_: Any) -> tuple[Any, ...]:
     if ctx.most_points or ctx.feature == PointFeature.FIRST:
         raise RuntimeError(
             "voxels with most_points_per_voxel, or with the features of their first points, have no gradient: detach "
@@ -271,7 +271,7 @@ def _voxelize_gradient(ctx: Any, _: Any, gradient: torch.Tensor, *__: Any) -> tu
     return (torch.nn.functional.pad(rows, (first, last)), *[None] * 12)
 
 
-#: Makes voxels of points, float32 [points, columns], as minuet.Voxelizer does: coordinates, features, points of each
+#: Makes voxels of points, float32 [points, columns], as minuet.Voxelizer does: features, coordinates, points of each
 #: voxel, the voxel of each point, six counts and the status. `capacity` is the number of rows.
 voxelize = define(
     "voxelize(Tensor points, Tensor? batch, Tensor? count, float[] voxel_size, float[] low, float[] high, "

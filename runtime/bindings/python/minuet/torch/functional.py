@@ -71,7 +71,7 @@ def _convolution_text(
 def cast(features: torch.Tensor) -> torch.Tensor:
     """Returns features in the dtype of torch.autocast, where that is on. Parameters keep theirs."""
     kind = features.device.type
-    if torch.is_autocast_enabled(kind) and features.dtype.is_floating_point:
+    if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind) and features.dtype.is_floating_point:
         return features.to(torch.get_autocast_dtype(kind))
     return features
 
@@ -300,7 +300,7 @@ def voxelize(
         most_voxels,
         points.shape[0] if capacity is None else capacity,
     )
-    coordinates, features, voxel_points, point_rows, counts, status = made
+    features, coordinates, voxel_points, point_rows, counts, status = made
     if capacity is not None:
         return Voxels(features, coordinates, voxel_points, point_rows, counts, status)
     rows, bits = read_numbers(torch.cat([counts[:1], status]))
