@@ -15,7 +15,8 @@ from torch import nn
 
 
 def voxel_backbone_8x(spconv: Any, in_channels: int, shape: list[int], widths: list[int]) -> nn.Module:
-    """Makes OpenPCDet's backbone. `shape` are the cells along z, y and x, and `widths` 16, 16, 32, 64, 64 and 128 there."""
+    """Makes OpenPCDet's backbone. `shape` are the cells along z, y and x, and `widths` are 16, 16, 32, 64, 64 and 128
+    there."""
     norm = partial(nn.BatchNorm1d, eps=1e-3, momentum=0.01)
 
     def block(conv: nn.Module, channels: int) -> nn.Module:
@@ -63,7 +64,8 @@ def voxel_backbone_8x(spconv: Any, in_channels: int, shape: list[int], widths: l
 def sp_unet(
     spconv: Any, in_channels: int, classes: int, base: int, channels: list[int], layers: list[int]
 ) -> nn.Module:
-    """Makes Pointcept's U-Net: `channels` and `layers` have first the stages of the encoder, then those of the decoder."""
+    """Makes Pointcept's U-Net: `channels` and `layers` have first the stages of the encoder, then those of the
+    decoder."""
     norm = partial(nn.BatchNorm1d, eps=1e-3, momentum=0.01)
     half = len(layers) // 2
 
@@ -90,9 +92,7 @@ def sp_unet(
             return out.replace_feature(self.relu(out.features + self.proj(x).features))
 
     def stage(before: int, width: int, count: int, key: str) -> nn.Module:
-        blocks = OrderedDict(
-            (f"block{i}", BasicBlock(before if i == 0 else width, width, key)) for i in range(count)
-        )
+        blocks = OrderedDict((f"block{i}", BasicBlock(before if i == 0 else width, width, key)) for i in range(count))
         made = spconv.SparseSequential()
         for name, module in blocks.items():
             made.add_module(name, module)
@@ -119,9 +119,7 @@ def sp_unet(
                 skips.append(width)
             for s in range(half):
                 out = channels[half + s]
-                up = spconv.SparseInverseConv3d(
-                    width, out, kernel_size=2, bias=False, indice_key=f"spconv{half - s}"
-                )
+                up = spconv.SparseInverseConv3d(width, out, kernel_size=2, bias=False, indice_key=f"spconv{half - s}")
                 self.up.append(spconv.SparseSequential(up, norm(out), nn.ReLU()))
                 key = f"subm{half - 1 - s}" if s + 1 < half else "stem_blocks"
                 self.dec.append(stage(out + skips[half - 1 - s], out, layers[half + s], key))
@@ -131,11 +129,11 @@ def sp_unet(
         def forward(self, features: torch.Tensor, indices: torch.Tensor, shape: list[int], batch_size: int) -> Any:
             x = self.conv_input(spconv.SparseConvTensor(features, indices, shape, batch_size))
             skips = [x]
-            for down, enc in zip(self.down, self.enc):
+            for down, enc in zip(self.down, self.enc, strict=True):
                 x = enc(down(x))
                 skips.append(x)
             x = skips.pop()
-            for up, dec in zip(self.up, self.dec):
+            for up, dec in zip(self.up, self.dec, strict=True):
                 x = up(x)
                 skip = skips.pop()
                 x = dec(x.replace_feature(torch.cat((x.features, skip.features), dim=1)))

@@ -1,7 +1,8 @@
-"""The names of minuet.torch.spconv in plain PyTorch: gathers and matrix products over lists of pairs, in any float type.
+"""The names of minuet.torch.spconv in plain PyTorch: gathers and matrix products over lists of pairs, in any float
+type.
 
-Tests build a network once with minuet.torch.spconv and once with this module, and compare outputs and gradients. Nothing
-here is fast, and nothing depends on Minuet.
+Tests build a network once with minuet.torch.spconv and once with this module, and compare outputs and gradients.
+Nothing here is fast, and nothing depends on Minuet.
 """
 
 from __future__ import annotations
@@ -38,16 +39,19 @@ class IndexPairs:
         size, stride, padding, dilation = (kernel[name] for name in ("size", "stride", "padding", "dilation"))
         ndim, is_transposed, is_submanifold = len(shape), kernel["transposed"], kernel["subm"]
         if is_submanifold:
-            stride, padding = [1] * ndim, [(k // 2) * d for k, d in zip(size, dilation)]
+            stride, padding = [1] * ndim, [(k // 2) * d for k, d in zip(size, dilation, strict=True)]
             self.out_shape = list(shape)
         elif is_transposed:
             self.out_shape = [
                 (n - 1) * s - 2 * p + d * (k - 1) + 1 + o
-                for n, s, p, d, k, o in zip(shape, stride, padding, dilation, size, kernel["output_padding"])
+                for n, s, p, d, k, o in zip(
+                    shape, stride, padding, dilation, size, kernel["output_padding"], strict=True
+                )
             ]
         else:
             self.out_shape = [
-                (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, s, p, d, k in zip(shape, stride, padding, dilation, size)
+                (n + 2 * p - d * (k - 1) - 1) // s + 1
+                for n, s, p, d, k in zip(shape, stride, padding, dilation, size, strict=True)
             ]
         steps, origin = torch.tensor(stride), torch.tensor(padding)
         meetings = []
@@ -77,7 +81,12 @@ class IndexPairs:
 
 class SparseConvTensor:
     def __init__(
-        self, features: torch.Tensor, indices: torch.Tensor, spatial_shape: Any, batch_size: int, indice_dict: Any = None
+        self,
+        features: torch.Tensor,
+        indices: torch.Tensor,
+        spatial_shape: Any,
+        batch_size: int,
+        indice_dict: Any = None,
     ) -> None:
         self.features, self.indices = features, indices
         self.spatial_shape, self.batch_size = [int(v) for v in spatial_shape], batch_size
@@ -132,9 +141,7 @@ class _Windowed(SparseModule):
         return pairs
 
     def _output(self, given: SparseConvTensor, pairs: IndexPairs, features: torch.Tensor) -> SparseConvTensor:
-        indices, shape = (
-            (pairs.indices, pairs.spatial_shape) if self.inverse else (pairs.out_indices, pairs.out_shape)
-        )
+        indices, shape = (pairs.indices, pairs.spatial_shape) if self.inverse else (pairs.out_indices, pairs.out_shape)
         return SparseConvTensor(features, indices, shape, given.batch_size, given.indice_dict)
 
 
@@ -184,7 +191,7 @@ class _Convolution(_Windowed):
         rows = len(pairs.indices if self.inverse else pairs.out_indices)
         result = given.features.new_zeros((rows, self.groups, self.out_channels // self.groups))
         features = given.features.view(len(given.features), self.groups, -1)
-        for matrix, (sources, targets) in zip(self.matrices(), pairs.pairs):
+        for matrix, (sources, targets) in zip(self.matrices(), pairs.pairs, strict=True):
             if self.inverse:
                 sources, targets = targets, sources
             result = result.index_add(0, targets, torch.einsum("rgi,gio->rgo", features[sources], matrix))

@@ -1,6 +1,6 @@
 """spconv's names on Minuet: write `import minuet.torch.spconv as spconv` for `import spconv.pytorch as spconv`.
 
-Layers have the arguments, defaults, weights and names in a state dict that spconv 2.3 has. minuet/torch/spconv/README.md
+Layers have the arguments, defaults, weights and names in a state dict that spconv 2.3 has. README.md beside this file
 lists what is covered, and what is refused or different.
 """
 

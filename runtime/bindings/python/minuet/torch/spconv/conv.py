@@ -9,36 +9,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from .. import functional as F
+from .. import functional as F  # noqa: N812
 from .._geometry import Geometry, Level
 from .._sparse_tensor import SparseTensor
 from .core import ConvAlgo, IndiceData, Kind, SparseConvTensor, expand_nd
 from .modules import SparseModule
 
 _RECORDED = "max_num_voxels_during_training"
-
-
-def require_key(data: IndiceData, key: str, kind: Kind, level: Level, given: dict[str, list[int]]) -> None:
-    """Raises ValueError unless an indice key stands for the same voxels and the same kernel."""
-    for name, value in given.items():
-        if getattr(data, name) != value:
-            raise ValueError(
-                f"indice_key {key!r} stands for {data.kind.value} with {name} {getattr(data, name)}, and this layer has "
-                f"{value}: give the layers different keys"
-            )
-    if data.kind is not kind:
-        raise ValueError(
-            f"indice_key {key!r} stands for {data.kind.value}, and this layer is {kind.value}: give the layers "
-            "different keys"
-        )
-    if kind is not Kind.SUBMANIFOLD:
-        raise ValueError(
-            f"indice_key {key!r} exists already, and only submanifold layers can share one: give this layer another key"
-        )
-    if data.output_level is not level:
-        raise ValueError(
-            f"indice_key {key!r} stands for other voxels than those of this input: give the layers different keys"
-        )
 
 
 def record_voxels(module: nn.Module, level: Level) -> None:
@@ -128,6 +105,7 @@ class SparseConvolution(SparseModule):
         return self.indice_key is not None and not self.subm
 
     def extra_repr(self) -> str:
+        """Returns the arguments, for repr()."""
         parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
         for name, default in (("padding", 0), ("dilation", 1), ("output_padding", 0)):
             if any(number != default for number in getattr(self, name)):
@@ -161,9 +139,7 @@ class SparseConvolution(SparseModule):
             weight, layout = self.weight.view(1, self.in_channels, self.out_channels), "minuet"
         else:
             weight, layout = self.weight.view(self.out_channels, 1, -1), "spconv"
-        made = F.convolution(
-            input.sparse(), weight, self.bias, submanifold=True, groups=self.groups, layout=layout
-        )
+        made = F.convolution(input.sparse(), weight, self.bias, submanifold=True, groups=self.groups, layout=layout)
         return input._with_level(made)
 
     def _data(self, kind: Kind, input: SparseConvTensor, level: Level, shape: list[int]) -> dict[str, IndiceData]:
@@ -177,7 +153,7 @@ class SparseConvolution(SparseModule):
         known = input.find_indice_pair(self.indice_key)
         if known is not None:
             given = {"ksize": self.kernel_size, "dilation": self.dilation}
-            require_key(known, str(self.indice_key), kind, input.level, given)
+            known.require(str(self.indice_key), kind, input.level, given)
 
     def _submanifold(self, input: SparseConvTensor) -> SparseConvTensor:
         self._require_key(input, Kind.SUBMANIFOLD)
@@ -215,13 +191,13 @@ class SparseConvolution(SparseModule):
         data = input.find_indice_pair(self.indice_key)
         if data is None:
             raise ValueError(
-                f"there is no indice_key {self.indice_key!r} in the tensor: a convolution or a pooling with this key has "
-                f"to come before. Known are: {', '.join(map(repr, input.indice_dict)) or 'none'}"
+                f"there is no indice_key {self.indice_key!r} in the tensor: a convolution or a pooling with this key "
+                f"has to come before. Known are: {', '.join(map(repr, input.indice_dict)) or 'none'}"
             )
         if data.kind is not Kind.STRIDED:
             raise ValueError(
-                f"indice_key {self.indice_key!r} stands for {data.kind.value}, and an inverse convolution needs that of "
-                "a convolution or a pooling with outputs of its own"
+                f"indice_key {self.indice_key!r} stands for {data.kind.value}, and an inverse convolution needs that "
+                "of a convolution or a pooling with outputs of its own"
             )
         if data.ksize != self.kernel_size:
             raise ValueError(
@@ -256,8 +232,8 @@ class SparseConvolution(SparseModule):
         padding = [whole - cut for whole, cut in zip(reach, self.padding, strict=True)]
         if min(padding) < 0:
             raise ValueError(
-                f"padding is {self.padding}, and a transposed convolution of kernel size {self.kernel_size} and dilation "
-                f"{self.dilation} can have {reach} at most"
+                f"padding is {self.padding}, and a transposed convolution of kernel size {self.kernel_size} and "
+                f"dilation {self.dilation} can have {reach} at most"
             )
         steps = torch.tensor([1, *self.stride], dtype=torch.int32, device=input.indices.device)
         shape = [

@@ -74,6 +74,38 @@ class IndiceData:
         """The coordinates of the layer's output, int32 [rows, 1 + axes]."""
         return self.output_level.coordinates
 
+    def require(self, key: str, kind: Kind, level: Level, given: dict[str, list[int]]) -> None:
+        """Raises ValueError unless a layer may share the key: the layer has this kind and these numbers, and its input
+        is on this level."""
+        for name, value in given.items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"indice_key {key!r} stands for {self.kind.value} with {name} {getattr(self, name)}, and this "
+                    f"layer has {value}: give the layers different keys"
+                )
+        if self.kind is not kind:
+            raise ValueError(
+                f"indice_key {key!r} stands for {self.kind.value}, and this layer is {kind.value}: give the layers "
+                "different keys"
+            )
+        if kind is not Kind.SUBMANIFOLD:
+            raise ValueError(
+                f"indice_key {key!r} exists already, and only submanifold layers can share one: give this layer "
+                "another key"
+            )
+        if self.output_level is not level:
+            raise ValueError(
+                f"indice_key {key!r} stands for other voxels than those of this input: give the layers different keys"
+            )
+
+
+class _Voxels:
+    """The voxels of a tensor, and of all that were made of it with other features. The level is made when a layer first
+    needs it."""
+
+    def __init__(self, indices: torch.Tensor | None, level: Level | None = None, **mode: Any) -> None:
+        self.indices, self.level, self.mode = indices, level, mode
+
 
 class SparseConvTensor:
     """Features on voxels, as spconv has them.
@@ -120,8 +152,8 @@ class SparseConvTensor:
             )
         if features.dim() != 2 or features.shape[0] != indices.shape[0]:
             raise ValueError(
-                f"features have the shape {list(features.shape)}, and [{indices.shape[0]}, channels] is needed, because "
-                f"there are {indices.shape[0]} indices"
+                f"features have the shape {list(features.shape)}, and [{indices.shape[0]}, channels] is needed, "
+                f"because there are {indices.shape[0]} indices"
             )
         self.spatial_shape = expand_nd(indices.shape[1] - 1, spatial_shape, "spatial_shape")
         self.batch_size = int(batch_size)
@@ -129,9 +161,7 @@ class SparseConvTensor:
             raise ValueError(f"batch_size is {batch_size}, and must be 1 or more")
         self.indice_dict: dict[str, IndiceData] = {} if indice_dict is None else indice_dict
         self.grid, self.voxel_num, self.benchmark, self.force_algo = grid, voxel_num, benchmark, force_algo
-        self._mode: dict[str, Any] = {"count": count, "capacities": capacities}
-        self._indices: torch.Tensor | None = indices
-        self._level: Level | None = None
+        self._voxels = _Voxels(indices, count=count, capacities=capacities)
         if count is not None or capacities is not None:
             features = self.level.mask(features)
         self._features = features
@@ -145,33 +175,38 @@ class SparseConvTensor:
         made.spatial_shape, made.batch_size, made.indice_dict = list(shape), batch_size, indice_dict
         made.grid = made.voxel_num = made.force_algo = None
         made.benchmark = False
-        made._mode = {}
-        made._indices, made._level, made._features = None, level, features
+        made._voxels, made._features = _Voxels(None, level), features
         return made
 
     @property
     def level(self) -> Level:
         """The set of voxels. Tensors with the same `indices` share it, and with it the kernel maps."""
-        if self._level is None:
-            assert self._indices is not None
-            for data in self.indice_dict.values():
-                for level in (data.input_level, data.output_level):
-                    if level._coordinates is self._indices:
-                        self._level = level
-                        return level
-            self._level = Geometry(
-                self._indices, shape=self.spatial_shape, batch_size=self.batch_size, **self._mode
+        voxels = self._voxels
+        if voxels.level is None:
+            voxels.level = self._known_level()
+        if voxels.level is None:
+            assert voxels.indices is not None
+            voxels.level = Geometry(
+                voxels.indices, shape=self.spatial_shape, batch_size=self.batch_size, **voxels.mode
             ).level
-        return self._level
+        return voxels.level
+
+    def _known_level(self) -> Level | None:
+        """Returns the level of an indice key that has the indices of this tensor."""
+        for data in self.indice_dict.values():
+            for level in (data.input_level, data.output_level):
+                if level._coordinates is self._voxels.indices:
+                    return level
+        return None
 
     @property
     def indices(self) -> torch.Tensor:
         """The coordinates, int32 [rows, 1 + axes]: the batch index, then the cell along each axis."""
-        return self.level.coordinates if self._indices is None else self._indices
+        return self.level.coordinates if self._voxels.indices is None else self._voxels.indices
 
     @indices.setter
     def indices(self, indices: torch.Tensor) -> None:
-        self._indices, self._level = indices, None
+        self._voxels = _Voxels(indices)
 
     @property
     def features(self) -> torch.Tensor:
@@ -237,7 +272,8 @@ class SparseConvTensor:
         rows = indices[:, 0]
         for axis, extent in enumerate(self.spatial_shape):
             rows = rows * extent + indices[:, 1 + axis]
-        # Rows past the count have zeros in their features and their coordinates, so that they add 0 to the first cell.
+        if self.count is not None:
+            rows = self.level.mask(rows)  # Rows past the count add their zeros to the first cell.
         cells = self.batch_size * self.spatial_size
         result = self.features.new_zeros((cells, self.features.shape[1])).index_add(0, rows, self.features)
         result = result.view(self.batch_size, *self.spatial_shape, self.features.shape[1])
@@ -253,7 +289,7 @@ class SparseConvTensor:
         """Returns the result of a layer, with the indice keys of this tensor and those in `data`."""
         known = {**self.indice_dict, **data} if data else self.indice_dict
         shape = self.spatial_shape if shape is None else shape
-        if made.level is self._level:
+        if made.level is self._voxels.level:
             result = self.replace_feature(made.features)
             result.indice_dict = known
             return result

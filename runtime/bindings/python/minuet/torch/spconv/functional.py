@@ -29,8 +29,8 @@ def sparse_add(*tens: SparseConvTensor) -> SparseConvTensor:
             )
         if other.count is not None:
             raise ValueError(
-                "sparse_add() is not possible in capacity mode, because it counts the voxels of the sum: use exact mode, "
-                "or describe the network with a union"
+                "sparse_add() is not possible in capacity mode, because it counts the voxels of the sum: use exact "
+                "mode, or describe the network with a union"
             )
     keys = []
     for tensor in tens:

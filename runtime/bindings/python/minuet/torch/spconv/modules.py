@@ -49,7 +49,9 @@ def assign_name_for_sparse_modules(module: nn.Module) -> None:
             part._sparse_unique_name = name
 
 
-def normalize(norm: nn.BatchNorm1d | nn.SyncBatchNorm, input: SparseConvTensor, *, relu: bool = False) -> SparseConvTensor:
+def normalize(
+    norm: nn.BatchNorm1d | nn.SyncBatchNorm, input: SparseConvTensor, *, relu: bool = False
+) -> SparseConvTensor:
     """Applies a batch norm of torch, and a ReLU behind it, in one pass. Statistics count the rows in use."""
     features, level = input.features, input.level
     if not norm.training and norm.track_running_stats:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .. import functional as F
+from .. import functional as F  # noqa: N812
 from .conv import _RECORDED, record_voxels
 from .core import ConvAlgo, IndiceData, Kind, SparseConvTensor, expand_nd
 from .modules import SparseModule
@@ -45,9 +45,8 @@ class SparsePool(SparseModule):
         return getattr(self, _RECORDED, None)
 
     def extra_repr(self) -> str:
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}"
-        )
+        """Returns the arguments, for repr()."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}"
 
     def forward(self, input: SparseConvTensor) -> SparseConvTensor:
         """Pools a tensor."""

@@ -16,7 +16,9 @@ def _require_same_voxels(tensors: Sequence[SparseConvTensor], layer: str) -> Spa
     first = tensors[0]
     for other in tensors[1:]:
         if other.level is not first.level and other.indices is not first.indices:
-            raise ValueError(f"{layer} takes tensors with the same voxels: use AddTableMisaligned or sparse_add for others")
+            raise ValueError(
+                f"{layer} takes tensors with the same voxels: use AddTableMisaligned or sparse_add for others"
+            )
     return first
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from .. import functional as F
+from .. import functional as F  # noqa: N812
 
 
 class PointToVoxel:
@@ -37,9 +37,9 @@ class PointToVoxel:
         self.coors_range = [float(value) for value in coors_range_xyz]
         low, high = self.coors_range[:ndim], self.coors_range[ndim:]
         #: How many voxels there are along z, y and x.
-        self.grid_size = [
-            round((end - begin) / size) for begin, end, size in zip(low, high, self.vsize, strict=True)
-        ][::-1]
+        self.grid_size = [round((end - begin) / size) for begin, end, size in zip(low, high, self.vsize, strict=True)][
+            ::-1
+        ]
         self.num_point_features, self.max_num_voxels = num_point_features, max_num_voxels
         self.max_num_points_per_voxel, self.device = max_num_points_per_voxel, torch.device(device)
 
