@@ -117,7 +117,7 @@ class SparseSequential(SparseModule):
 
     def forward(self, value: Any) -> Any:
         for module in self.children():
-            if isinstance(module, SparseModule) or not isinstance(value, SparseConvTensor):
+            if isinstance(module, SparseModule) or not hasattr(value, "replace_feature"):
                 value = module(value)
             else:
                 value = value.replace_feature(module(value.features))
