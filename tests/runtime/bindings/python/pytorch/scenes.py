@@ -43,7 +43,7 @@ def draw_room(generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def draw_batch(rooms: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Returns features [voxels, 4], indices int32 [voxels, 4] in ascending order, and labels int64 [voxels] of rooms."""
+    """Returns features [voxels, 4], indices int32 [voxels, 4] in ascending order, and labels int64 [voxels]."""
     generator = torch.Generator().manual_seed(seed)
     drawn = [draw_room(generator) for _ in range(rooms)]
     indices = torch.cat([with_batch(cells, number) for number, (cells, _) in enumerate(drawn)]).int()

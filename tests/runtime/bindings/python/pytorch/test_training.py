@@ -16,9 +16,9 @@ from scenes import CLASSES, SHAPE, draw_batch  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 
 
-def make_network(s: Any, seed: int) -> torch.nn.Module:
+def make_network(s: Any, seed: int, width: int) -> torch.nn.Module:
     """Returns a U-Net of 18 layers in the encoder, as MinkUNet18 has, with the parameters of a seed."""
-    network = peer_networks.sp_unet(s, 4, CLASSES, 16, [16, 32, 48, 64, 64, 48, 32, 32], [2] * 8)
+    network = peer_networks.sp_unet(s, 4, CLASSES, width, [width * n for n in (1, 2, 3, 4, 4, 3, 2, 2)], [2] * 8)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in network.parameters():
@@ -29,9 +29,9 @@ def make_network(s: Any, seed: int) -> torch.nn.Module:
     return network
 
 
-def losses_of(s: Any, seed: int, steps: int, rooms: int) -> list[float]:
+def losses_of(s: Any, seed: int, steps: int, rooms: int, width: int = 4) -> list[float]:
     """Trains for some steps with this many rooms each, and returns the loss of each step."""
-    network = make_network(s, seed)
+    network = make_network(s, seed, width)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
     losses = []
     for step in range(steps):
@@ -58,8 +58,8 @@ def test_loss_curve():
     if not os.environ.get("MINUET_LONG_TESTS"):
         pytest.skip("MINUET_LONG_TESTS=1 trains for 60 steps")
     steps, late = 60, 30
-    ours = [losses_of(spconv, seed, steps, 2) for seed in range(3)]
-    dense = [losses_of(dense_spconv, seed, steps, 2) for seed in range(3)]
+    ours = [losses_of(spconv, seed, steps, 2, 16) for seed in range(3)]
+    dense = [losses_of(dense_spconv, seed, steps, 2, 16) for seed in range(3)]
     means = [[sum(curve[late:]) / (steps - late) for curve in curves] for curves in (ours, dense)]
     spread = max(means[1]) - min(means[1])
     print("losses of the last 30 of 60 steps, seeds 0 to 2:", means[0], "dense:", means[1])
