@@ -34,7 +34,7 @@ from ._places import (
     word_of,
     words_of,
 )
-from ._pyramids import count_pointer, pyramid_of
+from ._pyramids import MadePyramid, count_pointer
 from ._runs import Run, features_array, loaded_plan, run_of
 
 
@@ -82,9 +82,8 @@ def _plan(key: ConvolutionKey, weight: WeightShape, dtype: DType, *, bias: bool,
     )
 
 
-def sides(text: str, map: int, is_transposed: bool) -> tuple[int, int]:
+def sides(made: MadePyramid, map: int, is_transposed: bool) -> tuple[int, int]:
     """Returns the capacities of a map's input and output."""
-    made = pyramid_of(text)
     item = made.key.maps[map]
     levels = (item.coarse, item.fine) if is_transposed else (item.fine, item.coarse)
     return made.capacities[levels[0]], made.capacities[levels[1]]
@@ -95,7 +94,7 @@ def _make_run(
     weight: torch.Tensor,
     bias: torch.Tensor | None,
     text: str,
-    pyramid: str,
+    made: MadePyramid,
     map: int,
     dtype: DType,
     place: Place,
@@ -104,7 +103,7 @@ def _make_run(
     key = convolution_key(text)
     shape = WeightShape(weight.shape, key)
     channels = [shape.in_channels, shape.out_channels]
-    rows = list(sides(pyramid, map, key.transposed))
+    rows = list(sides(made, map, key.transposed))
     if of_input:
         channels.reverse()
         rows.reverse()
@@ -120,7 +119,7 @@ def _make_run(
         values.append(array_struct((shape.out_channels,), ELEMENTS[bias.dtype]))
     return Run(
         loaded,
-        pyramid_of(pyramid),
+        made,
         map,
         [features_array(rows[0], channels[0], features.dtype)],
         [features_array(rows[1], channels[1], features.dtype)],
@@ -151,8 +150,9 @@ def _apply(
     dtype = dtype_of_features(features)
     bias_dtype = None if bias is None else bias.dtype
     run = run_of(
-        (key, pyramid, map, weight.shape, weight.dtype, bias_dtype, features.shape[1], dtype, place.pointer, of_input),
-        lambda: _make_run(features, weight, bias, key, pyramid, map, dtype, place, of_input),
+        pyramid,
+        (key, map, weight.shape, weight.dtype, bias_dtype, features.shape[1], dtype, place.pointer, of_input),
+        lambda made: _make_run(features, weight, bias, key, made, map, dtype, place, of_input),
     )
     features = with_room(features, run.input_rows)
     shape = run.output_shape

@@ -25,7 +25,7 @@ from ._places import (
     word_of,
     words_of,
 )
-from ._pyramids import MadePyramid
+from ._pyramids import MadePyramid, pyramid_of
 
 _MOST_ARRAYS = 3
 _ARRAY_WORDS = ctypes.sizeof(_abi.minuet_array) // 8
@@ -105,7 +105,6 @@ class LoadedPlan:
 
 
 _plans: dict[Any, LoadedPlan] = new_cache()
-_runs: dict[Any, Run] = new_cache()
 
 
 def loaded_plan(key: Any, place: Place, has_parameters: bool, make: Callable[[], Plan]) -> LoadedPlan:
@@ -228,9 +227,11 @@ _plan_run = _with_addresses("minuet_plan_run")
 _parameters_set = _with_addresses("minuet_parameters_set")
 
 
-def run_of(key: Any, make: Callable[[], Run]) -> Run:
-    """Returns the run of a key."""
-    return remembered(_runs, key, make)
+def run_of(pyramid: str, key: Any, make: Callable[[MadePyramid], Run]) -> Run:
+    """Returns the run of a key on a pyramid."""
+    made = pyramid_of(pyramid)
+    found: Run = made.runs.get(key) or remembered(made.runs, key, lambda: make(made))
+    return found
 
 
 def features_array(rows: int, channels: int, dtype: torch.dtype) -> _abi.minuet_array:
