@@ -30,10 +30,11 @@ from ._places import (
     reference,
     remembered,
     rows_of,
-    tensor_struct,
     with_room,
+    word_of,
+    words_of,
 )
-from ._pyramids import count_pointer, pyramid_of
+from ._pyramids import MadePyramid, count_pointer
 from ._runs import Run, features_array, loaded_plan, run_of
 
 
@@ -81,9 +82,8 @@ def _plan(key: ConvolutionKey, weight: WeightShape, dtype: DType, *, bias: bool,
     )
 
 
-def sides(text: str, map: int, is_transposed: bool) -> tuple[int, int]:
+def sides(made: MadePyramid, map: int, is_transposed: bool) -> tuple[int, int]:
     """Returns the capacities of a map's input and output."""
-    made = pyramid_of(text)
     item = made.key.maps[map]
     levels = (item.coarse, item.fine) if is_transposed else (item.fine, item.coarse)
     return made.capacities[levels[0]], made.capacities[levels[1]]
@@ -94,7 +94,7 @@ def _make_run(
     weight: torch.Tensor,
     bias: torch.Tensor | None,
     text: str,
-    pyramid: str,
+    made: MadePyramid,
     map: int,
     dtype: DType,
     place: Place,
@@ -103,7 +103,7 @@ def _make_run(
     key = convolution_key(text)
     shape = WeightShape(weight.shape, key)
     channels = [shape.in_channels, shape.out_channels]
-    rows = list(sides(pyramid, map, key.transposed))
+    rows = list(sides(made, map, key.transposed))
     if of_input:
         channels.reverse()
         rows.reverse()
@@ -119,7 +119,7 @@ def _make_run(
         values.append(array_struct((shape.out_channels,), ELEMENTS[bias.dtype]))
     return Run(
         loaded,
-        pyramid_of(pyramid),
+        made,
         map,
         [features_array(rows[0], channels[0], features.dtype)],
         [features_array(rows[1], channels[1], features.dtype)],
@@ -150,8 +150,9 @@ def _apply(
     dtype = dtype_of_features(features)
     bias_dtype = None if bias is None else bias.dtype
     run = run_of(
-        (key, pyramid, map, weight.shape, weight.dtype, bias_dtype, features.shape[1], dtype, place.pointer, of_input),
-        lambda: _make_run(features, weight, bias, key, pyramid, map, dtype, place, of_input),
+        pyramid,
+        (key, map, weight.shape, weight.dtype, bias_dtype, features.shape[1], dtype, place.pointer, of_input),
+        lambda made: _make_run(features, weight, bias, key, made, map, dtype, place, of_input),
     )
     features = with_room(features, run.input_rows)
     shape = run.output_shape
@@ -190,9 +191,23 @@ def _forward_fake(
 
 
 class _GradientBlock(ctypes.Structure):
+    """The arguments of a call for gradients of parameters, with the array of the weight's."""
+
     arguments: Any
     weight: Any
+    words: Any
     _fields_ = [("arguments", _abi.minuet_gradient_arguments), ("weight", _abi.minuet_array)]
+
+
+def _word(name: str, field: str = "data") -> int:
+    path = [(_GradientBlock, "arguments"), (_abi.minuet_gradient_arguments, name)]
+    return word_of(*path, *([(_abi.minuet_tensor, field)] if name in ("input", "out_gradient") else []))
+
+
+_WEIGHT = word_of((_GradientBlock, "weight"), (_abi.minuet_array, "data"))
+_PAIRS, _MOST_PAIRS, _PAIR_COUNT, _ROW_COUNT = map(_word, ("pairs", "most_pairs", "pair_count", "row_count"))
+_BIAS, _WORKSPACE, _WORKSPACE_BYTES = map(_word, ("bias_gradient", "workspace", "workspace_bytes"))
+_TENSORS = {name: (_word(name), _word(name, "rows")) for name in ("input", "out_gradient")}
 
 
 class _ParameterGradients:
@@ -221,12 +236,16 @@ class _ParameterGradients:
 
     def _block(self) -> _GradientBlock:
         block = _GradientBlock()
-        arguments = block.arguments
+        arguments, shape = block.arguments, self._shape
         arguments.struct_size = ctypes.sizeof(_abi.minuet_gradient_arguments)
+        outer, inner = shape.out_channels, shape.in_channels
+        arguments.out_gradient = _abi.minuet_tensor(None, 0, outer, outer, self._dtype)
         if self._has_weight:
-            block.weight = array_struct(self._shape.shape, _abi.MINUET_ELEMENT_F32, self._shape.strides)
+            arguments.input = _abi.minuet_tensor(None, 0, inner, inner, self._dtype)
+            block.weight = array_struct(shape.shape, _abi.MINUET_ELEMENT_F32, shape.strides)
             arguments.weight_gradient = ctypes.pointer(block.weight)
             arguments.swapped = int(self._is_swapped)
+        block.words = words_of(block)
         return block
 
     def __call__(
@@ -240,31 +259,27 @@ class _ParameterGradients:
         bias_gradient: torch.Tensor | None,
     ) -> None:
         """Enqueues the computation on torch's current stream."""
-        most = 0
+        most, rows = 0, gradient.shape[0]
         block = self._blocks.take()
-        arguments = block.arguments
-        if self._has_weight:
+        words = block.words
+        if weight_gradient is not None:
             if pairs is None:
                 raise RuntimeError("the gradient of a weight needs the pairs of the map: give pairs to the op")
             most = pairs.shape[0]
-            arguments.pairs, arguments.most_pairs = pairs.data_ptr() or None, most
-            arguments.pair_count = count_pointer(pair_count)
-            arguments.input = tensor_struct(features, self._dtype)
-            assert weight_gradient is not None
-            block.weight.data = weight_gradient.data_ptr()
-        arguments.out_gradient = tensor_struct(gradient, self._dtype)
-        if self._has_bias:
-            assert bias_gradient is not None
-            arguments.row_count, arguments.bias_gradient = count_pointer(row_count), bias_gradient.data_ptr()
-        sizes = (most, gradient.shape[0])
-        size = remembered(self._bytes, sizes, lambda: max(1, self._op.bytes(self._place.arch, *sizes)))
-        workspace = self._place.empty_bytes(size)
-        arguments.workspace, arguments.workspace_bytes = workspace.data_ptr(), size
-        check(
-            library.minuet_gradient_compute(
-                self._pointer, self._place.pointer, reference(arguments), self._place.stream()
-            )
-        )
+            words[_PAIRS], words[_MOST_PAIRS] = pairs.data_ptr(), most
+            words[_PAIR_COUNT] = count_pointer(pair_count) or 0
+            data, number = _TENSORS["input"]
+            words[data], words[number] = features.data_ptr(), features.shape[0]
+            words[_WEIGHT] = weight_gradient.data_ptr()
+        data, number = _TENSORS["out_gradient"]
+        words[data], words[number] = gradient.data_ptr(), rows
+        if bias_gradient is not None:
+            words[_ROW_COUNT], words[_BIAS] = count_pointer(row_count) or 0, bias_gradient.data_ptr()
+        size = remembered(self._bytes, (most, rows), lambda: max(1, self._op.bytes(self._place.arch, most, rows)))
+        workspace = torch.empty(size, dtype=torch.uint8, device=gradient.device)
+        words[_WORKSPACE], words[_WORKSPACE_BYTES] = workspace.data_ptr(), size
+        place = self._place
+        check(library.minuet_gradient_compute(self._pointer, place.pointer, reference(block.arguments), place.stream()))
         self._blocks.give(block)
 
 

@@ -70,7 +70,8 @@ def _gradient_of(op: Any, setup_context: Callable[..., None] | None, backward: G
         with below():
             return op.redispatch(keyset & after, *arguments)
 
-    return torch.compiler.disable(dispatch, reason="it runs below the compiler")
+    disabled: Callable[..., Any] = torch.compiler.disable(dispatch, reason="it runs below the compiler")
+    return disabled
 
 
 def _refuse_gradient(name: str) -> Gradients:

@@ -51,6 +51,12 @@ class Place:
         """Returns the stream on which torch enqueues work of this thread."""
         return 0 if self.is_cpu else int(torch.cuda.current_stream(self.device).cuda_stream)
 
+    def wait_for(self, last: int) -> None:
+        """Makes the current stream wait for what was enqueued on another one so far."""
+        # torch begins a capture when all work is done, and events from outside may not be waited for in one.
+        if not torch.cuda.is_current_stream_capturing():
+            torch.cuda.current_stream(self.device).wait_stream(torch.cuda.ExternalStream(last, self.device))
+
     def empty_bytes(self, count: int) -> torch.Tensor:
         """Returns memory of torch's allocator for a buffer or a workspace."""
         return torch.empty(max(1, count), dtype=torch.uint8, device=self.device)
@@ -180,7 +186,7 @@ class Pool:
     A block has everything that stays the same from call to call, so that a call fills in addresses only.
     """
 
-    def __init__(self, make: Callable[[], Any]) -> None:
+    def __init__(self, make: Callable[[], ctypes.Structure]) -> None:
         self._make = make
         self._free: list[Any] = []
 
@@ -205,6 +211,16 @@ def array_struct(shape: tuple[int, ...], element: int, strides: tuple[int, ...] 
         array.has_strides = 1
         array.stride[: len(shape)] = strides
     return array
+
+
+def words_of(block: ctypes.Structure) -> Any:
+    """Returns the memory of a block as 64-bit words, which are written faster than fields."""
+    return (ctypes.c_int64 * (ctypes.sizeof(block) // 8)).from_buffer(block)
+
+
+def word_of(*path: tuple[type[ctypes.Structure], str]) -> int:
+    """Returns the number of a field's word in a block: the offsets of the fields of a path, added up."""
+    return sum(int(getattr(kind, name).offset) for kind, name in path) // 8
 
 
 def reference(struct: ctypes.Structure) -> Any:

@@ -13,11 +13,13 @@ from ._convolutions import sides
 from ._define import define
 from ._keys import convolution_key
 from ._places import Place, array_struct, context, dtype_of_features, place_of, with_room
-from ._pyramids import pyramid_of
+from ._pyramids import MadePyramid
 from ._runs import Run, features_array, loaded_plan, run_of
 
 
-def _make_run(features: torch.Tensor, text: str, pyramid: str, map: int, dtype: DType, place: Place, back: bool) -> Run:
+def _make_run(
+    features: torch.Tensor, text: str, made: MadePyramid, map: int, dtype: DType, place: Place, back: bool
+) -> Run:
     key = convolution_key(text)
     channels = features.shape[1]
     is_max = key.reduction == "max"
@@ -34,14 +36,14 @@ def _make_run(features: torch.Tensor, text: str, pyramid: str, map: int, dtype: 
         )
 
     loaded = loaded_plan((text, channels, dtype, back), place, False, make)
-    rows = sides(pyramid, map, key.transposed)
+    rows = sides(made, map, key.transposed)
     source, target = reversed(rows) if back else rows
     inputs, outputs = [features_array(source, channels, features.dtype)], []
     outputs.append(features_array(target, channels, features.dtype))
     if is_max:
         winners = array_struct((source if back else target, channels), _abi.MINUET_ELEMENT_I32)
         (inputs if back else outputs).append(winners)
-    return Run(loaded, pyramid_of(pyramid), map, inputs, outputs)
+    return Run(loaded, made, map, inputs, outputs)
 
 
 def _run(features: torch.Tensor, key: str, pyramid: str, map: int, back: bool) -> Run:
@@ -50,8 +52,9 @@ def _run(features: torch.Tensor, key: str, pyramid: str, map: int, back: bool) -
     dtype = dtype_of_features(features)
     dtype = DType.FLOAT32 if dtype is DType.TF32 else dtype
     return run_of(
-        ("pooling", key, pyramid, map, features.shape[1], dtype, place.pointer, back),
-        lambda: _make_run(features, key, pyramid, map, dtype, place, back),
+        pyramid,
+        ("pooling", key, map, features.shape[1], dtype, place.pointer, back),
+        lambda made: _make_run(features, key, made, map, dtype, place, back),
     )
 
 

@@ -12,7 +12,7 @@ from .._library import library
 from .._pyramid import Pyramid
 from ._define import define
 from ._keys import PyramidKey, pyramid_key
-from ._places import Place, Pool, check, context, new_cache, place_of, pointer_of, reference, remembered
+from ._places import Place, Pool, check, context, new_cache, place_of, reference, remembered
 
 
 class MadePyramid:
@@ -21,7 +21,9 @@ class MadePyramid:
     Attributes:
         key: what it was made from.
         pyramid: the object.
+        pointer: of the object, which lives as long as this.
         capacities: the most rows of each level.
+        runs: of plans on its maps.
     """
 
     def __init__(self, key: PyramidKey) -> None:
@@ -34,8 +36,9 @@ class MadePyramid:
             bounds=key.bounds,
             keep_coordinates=range(len(key.levels)),
         )
-        self.pointer = pointer_of(self.pyramid)
+        self.pointer = self.pyramid._cell.pointer
         self.capacities = self.pyramid.capacities
+        self.runs: dict[Any, Any] = {}
         self._bytes: dict[str, tuple[int, int]] = {}
 
     def bytes(self, arch: str) -> tuple[int, int]:
@@ -43,14 +46,23 @@ class MadePyramid:
         return remembered(self._bytes, arch, lambda: self.pyramid.bytes(arch))
 
 
+# Clouds of all sizes make pyramids of many capacities. The oldest ones go, and are made again where they are needed.
+_MOST_PYRAMIDS = 512
 _pyramids: dict[str, MadePyramid] = new_cache()
 _loaded: dict[tuple[int, int], bool] = new_cache()
 
 
 def pyramid_of(text: str) -> MadePyramid:
     """Returns the pyramid of a key."""
-    found = _pyramids.get(text)
-    return found or remembered(_pyramids, text, lambda: MadePyramid(pyramid_key(text)))
+    return _pyramids.get(text) or remembered(_pyramids, text, lambda: _make(text))
+
+
+def _make(text: str) -> MadePyramid:
+    """Makes a pyramid, and drops the oldest one where there are too many. A run that still uses it keeps it."""
+    made = MadePyramid(pyramid_key(text))
+    if len(_pyramids) >= _MOST_PYRAMIDS:
+        _pyramids.pop(next(iter(_pyramids)), None)
+    return made
 
 
 def load(made: MadePyramid, place: Place) -> None:

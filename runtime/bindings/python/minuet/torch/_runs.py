@@ -21,33 +21,49 @@ from ._places import (
     check,
     new_cache,
     pointer_of,
-    reference,
     remembered,
+    word_of,
+    words_of,
 )
-from ._pyramids import MadePyramid
+from ._pyramids import MadePyramid, pyramid_of
 
 _MOST_ARRAYS = 3
+_ARRAY_WORDS = ctypes.sizeof(_abi.minuet_array) // 8
 
 
 class _RunBlock(ctypes.Structure):
-    """The arguments of a run, with the arrays that they point to."""
+    """The arguments of a run, and of the call before it that sets parameters, with the arrays that they point to.
+
+    Attributes:
+        words: all of it as 64-bit words, of which a call writes those that have addresses.
+        addresses: of the arguments, of the numbers of the parameters (32-bit words), and of their arrays.
+    """
 
     arguments: Any
     inputs: Any
     outputs: Any
+    values: Any
+    numbers: Any
+    words: Any
+    addresses: tuple[int, int, int]
     _fields_ = [
         ("arguments", _abi.minuet_run_arguments),
         ("inputs", _abi.minuet_array * _MOST_ARRAYS),
         ("outputs", _abi.minuet_array * _MOST_ARRAYS),
+        ("values", _abi.minuet_array * _MOST_ARRAYS),
+        ("numbers", ctypes.c_int64 * _MOST_ARRAYS),
     ]
 
 
-class _SetBlock(ctypes.Structure):
-    """The arguments of one call that sets parameters."""
+def _argument(name: str) -> int:
+    return word_of((_RunBlock, "arguments"), (_abi.minuet_run_arguments, name))
 
-    numbers: Any
-    values: Any
-    _fields_ = [("numbers", ctypes.c_int32 * _MOST_ARRAYS), ("values", _abi.minuet_array * _MOST_ARRAYS)]
+
+_BUFFER, _BUFFER_BYTES = _argument("buffer"), _argument("buffer_bytes")
+_WORKSPACE, _WORKSPACE_BYTES = _argument("workspace"), _argument("workspace_bytes")
+_INPUTS, _OUTPUTS, _VALUES = (
+    word_of((_RunBlock, name), (_abi.minuet_array, "data")) for name in ("inputs", "outputs", "values")
+)
 
 
 class Values:
@@ -62,17 +78,14 @@ class Values:
         self.parameters = Parameters(plan, place.library_device)
         self.pointer = pointer_of(self.parameters)
         self._place = place
-        self._stream: Any = None
+        self._stream: int | None = None
 
-    def take_over(self) -> None:
+    def take_over(self, stream: int) -> None:
         """Makes the current stream wait for the last work with the values on another one. Needs the lock."""
-        if self._place.is_cpu:
-            return
-        stream = torch.cuda.current_stream(self._place.device)
-        last, self._stream = self._stream, stream
-        # torch begins a capture when all work is done, and events from outside may not be waited for in one.
-        if last is not None and last != stream and not torch.cuda.is_current_stream_capturing():
-            stream.wait_stream(last)
+        if stream != self._stream:
+            if self._stream is not None:
+                self._place.wait_for(self._stream)
+            self._stream = stream
 
 
 class LoadedPlan:
@@ -92,7 +105,6 @@ class LoadedPlan:
 
 
 _plans: dict[Any, LoadedPlan] = new_cache()
-_runs: dict[Any, Run] = new_cache()
 
 
 def loaded_plan(key: Any, place: Place, has_parameters: bool, make: Callable[[], Plan]) -> LoadedPlan:
@@ -124,7 +136,6 @@ class Run:
         self._inputs, self._outputs, self._values = inputs, outputs, values
         self.workspace_bytes = max(1, made.pyramid.run_bytes(loaded.plan, loaded.place.arch, kernel_map=map))
         self._blocks = Pool(self._block)
-        self._sets = Pool(self._set)
         self.input_rows = int(inputs[0].shape[0])
         self.output_shape = tuple(outputs[0].shape[: outputs[0].rank])
 
@@ -134,20 +145,26 @@ class Run:
         arguments.struct_size = ctypes.sizeof(_abi.minuet_run_arguments)
         arguments.pyramid, arguments.map = self._made.pointer, self._map
         arguments.input_count, arguments.output_count = len(self._inputs), len(self._outputs)
-        for number, array in enumerate(self._inputs):
-            block.inputs[number] = array
-        for number, array in enumerate(self._outputs):
-            block.outputs[number] = array
+        arguments.workspace_bytes = self.workspace_bytes
+        for target, arrays in (
+            (block.inputs, self._inputs),
+            (block.outputs, self._outputs),
+            (block.values, self._values),
+        ):
+            for number, array in enumerate(arrays):
+                target[number] = array
+        numbers = ctypes.cast(block.numbers, ctypes.POINTER(ctypes.c_int32))
+        for number in range(len(self._values)):
+            numbers[number] = number
         arguments.inputs, arguments.outputs = block.inputs, block.outputs
         if self._loaded.values is not None:
             arguments.parameters = self._loaded.values.pointer
-        return block
-
-    def _set(self) -> _SetBlock:
-        block = _SetBlock()
-        for number, array in enumerate(self._values):
-            block.numbers[number] = number
-            block.values[number] = array
+        block.words = words_of(block)
+        block.addresses = (
+            ctypes.addressof(block),
+            ctypes.addressof(block.numbers),
+            ctypes.addressof(block.values),
+        )
         return block
 
     def __call__(
@@ -168,43 +185,53 @@ class Run:
         loaded = self._loaded
         place = loaded.place
         stream = place.stream()
-        workspace = place.empty_bytes(self.workspace_bytes)
+        workspace = torch.empty(self.workspace_bytes, dtype=torch.uint8, device=place.device)
         block = self._blocks.take()
-        arguments = block.arguments
-        arguments.buffer, arguments.buffer_bytes = buffer.data_ptr(), buffer.numel()
-        arguments.workspace, arguments.workspace_bytes = workspace.data_ptr(), self.workspace_bytes
-        for number, tensor in enumerate(inputs):
+        words = block.words
+        words[_BUFFER], words[_BUFFER_BYTES] = buffer.data_ptr(), buffer.numel()
+        words[_WORKSPACE] = workspace.data_ptr()
+        word = _INPUTS
+        for tensor in inputs:
             # A tensor without rows says that it has no address.
-            block.inputs[number].data = tensor.data_ptr() or tensor.untyped_storage().data_ptr()
-        for number, tensor in enumerate(outputs):
-            block.outputs[number].data = tensor.data_ptr()
-        if loaded.values is None:
-            check(library.minuet_plan_run(loaded.pointer, place.pointer, reference(arguments), stream))
+            words[word] = tensor.data_ptr() or tensor.untyped_storage().data_ptr()
+            word += _ARRAY_WORDS
+        word = _OUTPUTS
+        for tensor in outputs:
+            words[word] = tensor.data_ptr()
+            word += _ARRAY_WORDS
+        arguments, numbers, arrays = block.addresses
+        own = loaded.values
+        if own is None:
+            check(_plan_run(loaded.pointer, place.pointer, arguments, stream))
         else:
-            with loaded.values.lock:
-                self._run_with(loaded.values, values, arguments, stream)
+            word = _VALUES
+            for tensor in values:
+                words[word] = tensor.data_ptr()
+                word += _ARRAY_WORDS
+            with own.lock:
+                own.take_over(stream)
+                check(_parameters_set(own.pointer, numbers, arrays, len(values), _abi.MINUET_WEIGHTS_MINUET, stream))
+                check(_plan_run(loaded.pointer, place.pointer, arguments, stream))
         self._blocks.give(block)
 
-    def _run_with(self, own: Values, values: Sequence[torch.Tensor], arguments: Any, stream: int) -> None:
-        own.take_over()
-        block = self._sets.take()
-        for number, tensor in enumerate(values):
-            block.values[number].data = tensor.data_ptr()
-        count = len(values)
-        pointer = own.pointer
-        check(
-            library.minuet_parameters_set(
-                pointer, block.numbers, block.values, count, _abi.MINUET_WEIGHTS_MINUET, stream
-            )
-        )
-        self._sets.give(block)
-        place = self._loaded.place
-        check(library.minuet_plan_run(self._loaded.pointer, place.pointer, reference(arguments), stream))
+
+def _with_addresses(name: str) -> Any:
+    """Returns a function of the library that takes addresses as they are, without the checks of typed pointers."""
+    kinds = {"minuet_plan_run": 4, "minuet_parameters_set": 6}
+    integers = {"minuet_parameters_set": (3, 4)}.get(name, ())
+    types = [ctypes.c_int32 if place in integers else ctypes.c_void_p for place in range(kinds[name])]
+    return ctypes.CFUNCTYPE(ctypes.c_int32, *types)((name, library))
 
 
-def run_of(key: Any, make: Callable[[], Run]) -> Run:
-    """Returns the run of a key."""
-    return remembered(_runs, key, make)
+_plan_run = _with_addresses("minuet_plan_run")
+_parameters_set = _with_addresses("minuet_parameters_set")
+
+
+def run_of(pyramid: str, key: Any, make: Callable[[MadePyramid], Run]) -> Run:
+    """Returns the run of a key on a pyramid."""
+    made = pyramid_of(pyramid)
+    found: Run = made.runs.get(key) or remembered(made.runs, key, lambda: make(made))
+    return found
 
 
 def features_array(rows: int, channels: int, dtype: torch.dtype) -> _abi.minuet_array:

@@ -22,10 +22,21 @@ class Network(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        shapes = [(27, 4, 8), (8, 8, 16), (27, 16, 16), (8, 16, 8), (1, 16, 8), (27, 8, 8)]
-        self.weights = torch.nn.ParameterList(torch.randn(shape) / 4 for shape in shapes)
+        shapes = [
+            (27, 4, 8),
+            (8, 8, 16),
+            (27, 16, 16),
+            (8, 16, 8),
+            (1, 16, 8),
+            (27, 8, 8),
+        ]
+        self.weights = torch.nn.ParameterList(
+            torch.randn(shape) / 4 for shape in shapes
+        )
         self.bias = torch.nn.Parameter(torch.randn(8))
-        self.norms = torch.nn.ModuleList([sparse.BatchNorm(8, relu=True), sparse.BatchNorm(16, relu=True)])
+        self.norms = torch.nn.ModuleList(
+            [sparse.BatchNorm(8, relu=True), sparse.BatchNorm(16, relu=True)]
+        )
 
     def forward(self, x):
         w = self.weights
@@ -41,7 +52,12 @@ class Network(torch.nn.Module):
 
 def step(network, features, coordinates, count, capacities):
     x = sparse.SparseTensor.of(
-        features, coordinates, shape=(6, 6, 6), batch_size=2, count=count, capacities=capacities
+        features,
+        coordinates,
+        shape=(6, 6, 6),
+        batch_size=2,
+        count=count,
+        capacities=capacities,
     )
     e, pooled, dense = network(x)
     loss = e.features.square().sum() + pooled.sum() + dense.mean()
@@ -49,7 +65,9 @@ def step(network, features, coordinates, count, capacities):
 
 
 def inputs(generator, count=60, more=30):
-    drawn = torch.from_numpy(generator.integers(0, 6, (count, 4))) % torch.tensor([2, 6, 6, 6])
+    drawn = torch.from_numpy(generator.integers(0, 6, (count, 4))) % torch.tensor(
+        [2, 6, 6, 6]
+    )
     coordinates = torch.unique(drawn, dim=0).int()
     features = normal(generator, len(coordinates), 4)
     number = torch.tensor([len(coordinates)], dtype=torch.int32)
@@ -69,7 +87,12 @@ def test_compile_has_no_graph_breaks(generator, backend):
         features = given[0].clone().requires_grad_()
         result = function(network, features, *given[1:], CAPACITIES)
         result[0].backward()
-        result = (*result, features.grad, *[p.grad for p in network.parameters()], *network.buffers())
+        result = (
+            *result,
+            features.grad,
+            *[p.grad for p in network.parameters()],
+            *network.buffers(),
+        )
         if expected is None:
             expected = result
             continue
@@ -91,9 +114,15 @@ def test_exact_mode_breaks_the_graph_and_says_why(generator):
     features, coordinates, count = inputs(generator)
     features, coordinates = features[:count], coordinates[:count]
     network = Network()
-    with pytest.raises(torch._dynamo.exc.Unsupported, match="exact mode reads the number of rows"):
-        torch.compile(step, fullgraph=True, backend="eager")(network, features, coordinates, None, None)
-    loss = torch.compile(step, backend="eager")(network, features, coordinates, None, None)[0]
+    with pytest.raises(
+        torch._dynamo.exc.Unsupported, match="exact mode reads the number of rows"
+    ):
+        torch.compile(step, fullgraph=True, backend="eager")(
+            network, features, coordinates, None, None
+        )
+    loss = torch.compile(step, backend="eager")(
+        network, features, coordinates, None, None
+    )[0]
     network.norms.train()
     assert loss.isfinite()
 
@@ -103,7 +132,10 @@ def operands(generator):
     ops = torch.ops.minuet
     coordinates = cloud(generator, GEOMETRIES["submanifold"], 30)
     x = sparse.SparseTensor.of(normal(generator, 30, 4), coordinates)
-    weight, bias = (given.requires_grad_() for given in (normal(generator, 8, 4, 8), normal(generator, 8)))
+    weight, bias = (
+        given.requires_grad_()
+        for given in (normal(generator, 8, 4, 8), normal(generator, 8))
+    )
     calls = {}
 
     class Recorder(torch.utils._python_dispatch.TorchDispatchMode):
@@ -113,18 +145,30 @@ def operands(generator):
             return func(*args, **(kwargs or {}))
 
     features = normal(generator, 30, 4).requires_grad_()
-    points = torch.from_numpy(generator.uniform(-2, 2, (20, 4)).astype("float32")).requires_grad_()
+    points = torch.from_numpy(
+        generator.uniform(-2, 2, (20, 4)).astype("float32")
+    ).requires_grad_()
     with Recorder():
         x = sparse.SparseTensor.of(features, coordinates, batch_size=2)
         y = F.convolution(x, weight, bias, kernel_size=2, stride=2)
         assert y.level.coordinates.shape[1] == 4
-        z = F.pooling(F.convolution(y, weight.mT.contiguous(), kernel_size=2, stride=2, transposed=True), "max")
+        z = F.pooling(
+            F.convolution(
+                y, weight.mT.contiguous(), kernel_size=2, stride=2, transposed=True
+            ),
+            "max",
+        )
         normed, _ = F.batch_norm(z, residual=z, relu=True)
         around = F.devoxelize(normed, points.detach(), [1.0, 1.0, 1.0])
         voxels = F.voxelize(points, [1.0, 1.0, 1.0])
-        loss = F.gather_rows(around, torch.tensor([0, 3, -1], dtype=torch.int32)).sum() + voxels.features.sum()
+        loss = (
+            F.gather_rows(around, torch.tensor([0, 3, -1], dtype=torch.int32)).sum()
+            + voxels.features.sum()
+        )
         (loss + F.global_pooling(normed, "max").sum()).backward()
-    assert len(calls) == len([name for name in dir(ops) if not name.startswith("_") and name != "name"])
+    assert len(calls) == len(
+        [name for name in dir(ops) if not name.startswith("_") and name != "name"]
+    )
     return calls
 
 
@@ -136,12 +180,19 @@ def test_opcheck(generator):
         for name, (op, arguments) in calls.items():
             is_backward = name.endswith("_backward")
             given = [
-                item.detach().clone().requires_grad_(item.requires_grad and not is_backward)
+                item.detach()
+                .clone()
+                .requires_grad_(item.requires_grad and not is_backward)
                 if isinstance(item, torch.Tensor)
                 else item
                 for item in arguments
             ]
-            tests = ["test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
+            tests = [
+                "test_schema",
+                "test_autograd_registration",
+                "test_faketensor",
+                "test_aot_dispatch_dynamic",
+            ]
             torch.library.opcheck(op, tuple(given), test_utils=tests)
     finally:
         torch.use_deterministic_algorithms(False)
@@ -150,7 +201,10 @@ def test_opcheck(generator):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_autocast_casts_features_only(generator, dtype):
     coordinates = cloud(generator, GEOMETRIES["submanifold"], 50)
-    features, weight = normal(generator, 50, 4), normal(generator, 27, 4, 8).requires_grad_()
+    features, weight = (
+        normal(generator, 50, 4),
+        normal(generator, 27, 4, 8).requires_grad_(),
+    )
     x = sparse.SparseTensor.of(features.requires_grad_(), coordinates)
     with torch.autocast("cpu", dtype=dtype):
         y = F.convolution(x, weight, kernel_size=3, submanifold=True)
@@ -169,10 +223,15 @@ def test_autocast_casts_features_only(generator, dtype):
 
 def test_refuses(generator):
     coordinates = cloud(generator, GEOMETRIES["submanifold"], 20)
-    features, weight = normal(generator, 20, 4).requires_grad_(), normal(generator, 27, 4, 8).requires_grad_()
+    features, weight = (
+        normal(generator, 20, 4).requires_grad_(),
+        normal(generator, 27, 4, 8).requires_grad_(),
+    )
     x = sparse.SparseTensor.of(features, coordinates)
     y = F.convolution(x, weight, kernel_size=3, submanifold=True)
-    (gradient,) = torch.autograd.grad(y.features.square().sum(), weight, create_graph=True)
+    (gradient,) = torch.autograd.grad(
+        y.features.square().sum(), weight, create_graph=True
+    )
     with pytest.raises(RuntimeError, match="double backward"):
         gradient.sum().backward()
     made = next(iter(x.level._maps.values()))
@@ -180,12 +239,16 @@ def test_refuses(generator):
 
     def one(rows):
         op = torch.ops.minuet.convolution
-        return op(rows, weight, None, made.buffer, None, None, None, key, made.key, 0, 20)
+        return op(
+            rows, weight, None, made.buffer, None, None, None, key, made.key, 0, 20
+        )
 
     with pytest.raises(RuntimeError, match="vmap"):
         torch.vmap(one)(torch.stack([features, features]))
     with pytest.raises(TypeError, match="float64"):
-        F.convolution(x.replace(features.double()), weight, kernel_size=3, submanifold=True)
+        F.convolution(
+            x.replace(features.double()), weight, kernel_size=3, submanifold=True
+        )
     with pytest.raises(ValueError, match="4 channels"):
         F.convolution(x, normal(generator, 27, 5, 8), kernel_size=3, submanifold=True)
     with pytest.raises(ValueError, match="27 offsets"):
@@ -193,9 +256,13 @@ def test_refuses(generator):
     with pytest.raises(ValueError, match="layout"):
         F.convolution(x, weight, kernel_size=3, submanifold=True, layout="torch")
     with pytest.raises(ValueError, match="was made from"):
-        F.convolution(x, normal(generator, 8, 4, 8), kernel_size=2, stride=2, transposed=True)
+        F.convolution(
+            x, normal(generator, 8, 4, 8), kernel_size=2, stride=2, transposed=True
+        )
     with pytest.raises(ValueError, match="DUPLICATE"):
-        twice = sparse.SparseTensor.of(normal(generator, 40, 4), torch.cat([coordinates, coordinates]))
+        twice = sparse.SparseTensor.of(
+            normal(generator, 40, 4), torch.cat([coordinates, coordinates])
+        )
         F.convolution(twice, weight, kernel_size=3, submanifold=True)
     with pytest.raises(TypeError, match="int32"):
         sparse.Geometry(coordinates.long())
@@ -212,8 +279,14 @@ def test_a_cloud_that_does_not_fit(generator):
     """What does not fit has no rows, and the status says so; nothing is read or written outside."""
     coordinates = cloud(generator, GEOMETRIES["submanifold"], 50)
     weight = normal(generator, 8, 4, 8).requires_grad_()
-    for capacities, pairs, is_good in (([60], None, True), ([3], None, False), ([60], 0.1, False)):
-        geometry = sparse.Geometry(coordinates, capacities=capacities, pairs_per_row=pairs)
+    for capacities, pairs, is_good in (
+        ([60], None, True),
+        ([3], None, False),
+        ([60], 0.1, False),
+    ):
+        geometry = sparse.Geometry(
+            coordinates, capacities=capacities, pairs_per_row=pairs
+        )
         x = sparse.SparseTensor(normal(generator, 50, 4), geometry.level)
         y = F.convolution(x, weight, kernel_size=2, stride=2)
         weight.grad = None
@@ -242,7 +315,10 @@ def test_threads_with_the_same_layer(generator):
     def work(number):
         for _ in range(15):
             got = run(weights[number])
-            if not all(torch.equal(one, two) for one, two in zip(got, expected[number], strict=True)):
+            if not all(
+                torch.equal(one, two)
+                for one, two in zip(got, expected[number], strict=True)
+            ):
                 wrong.append(number)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]

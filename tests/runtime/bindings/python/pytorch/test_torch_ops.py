@@ -20,7 +20,18 @@ from torch_problems import (  # noqa: E402
     rows,
 )
 
-POOLED = ["submanifold", "cross", "plane", "four", "down", "mixed", "up", "reached", "reached within", "inverse"]
+POOLED = [
+    "submanifold",
+    "cross",
+    "plane",
+    "four",
+    "down",
+    "mixed",
+    "up",
+    "reached",
+    "reached within",
+    "inverse",
+]
 
 
 def tensor_on(name, coordinates, capacity=False):
@@ -28,12 +39,20 @@ def tensor_on(name, coordinates, capacity=False):
     geometry = GEOMETRIES[name]
     options = {"shape": geometry.shape, "batch_size": 2}
     if capacity:
-        options |= {"capacities": [1100], "count": torch.tensor([len(coordinates)], dtype=torch.int32)}
+        options |= {
+            "capacities": [1100],
+            "count": torch.tensor([len(coordinates)], dtype=torch.int32),
+        }
         coordinates = padded(coordinates, 13, 7)
     level = sparse.Geometry(coordinates, **options).level
     if geometry.transposed:
         size, dilation = geometry.kernel_size, geometry.dilation
-        level = level.coarser(geometry.stride, kernel_size=size, dilation=dilation, padding=geometry.padding)
+        level = level.coarser(
+            geometry.stride,
+            kernel_size=size,
+            dilation=dilation,
+            padding=geometry.padding,
+        )
     return geometry, sparse.SparseTensor(torch.zeros(level.rows, 1), level)
 
 
@@ -76,7 +95,10 @@ def test_pooling(generator, name, reduction):
         assert not features.grad[used:].any()
         results.append((y.features[:out_used], features.grad[:used]))
         coarse = x.level if geometry.transposed else y.level
-        pairs = geometry.pairs(rows(coordinates), rows(coarse.coordinates[: used if geometry.transposed else out_used]))
+        pairs = geometry.pairs(
+            rows(coordinates),
+            rows(coarse.coordinates[: used if geometry.transposed else out_used]),
+        )
     assert torch.equal(results[0][0], results[1][0])
     assert torch.equal(results[0][1], results[1][1])
     wide = drawn.double().requires_grad_()
@@ -92,7 +114,10 @@ def test_pooling(generator, name, reduction):
 @pytest.mark.parametrize("momentum", [0.1, None])
 def test_batch_norm(generator, dtype, relu, has_residual, momentum):
     """As torch.nn.BatchNorm1d over the rows in use, with the same state after two batches."""
-    ours, theirs = sparse.BatchNorm(6, momentum=momentum, relu=relu), torch.nn.BatchNorm1d(6, momentum=momentum)
+    ours, theirs = (
+        sparse.BatchNorm(6, momentum=momentum, relu=relu),
+        torch.nn.BatchNorm1d(6, momentum=momentum),
+    )
     with torch.no_grad():
         ours.weight.copy_(normal(generator, 6))
         ours.bias.copy_(normal(generator, 6))
@@ -101,12 +126,19 @@ def test_batch_norm(generator, dtype, relu, has_residual, momentum):
     for _ in range(2):
         coordinates = cloud(generator, GEOMETRIES["submanifold"], 50)
         level = sparse.Geometry(
-            padded(coordinates, 9), capacities=[], count=torch.tensor([50], dtype=torch.int32)
+            padded(coordinates, 9),
+            capacities=[],
+            count=torch.tensor([50], dtype=torch.int32),
         ).level
-        x, residual = ((normal(generator, 59, 6) * 2 + 1).to(dtype).requires_grad_() for _ in range(2))
+        x, residual = (
+            (normal(generator, 59, 6) * 2 + 1).to(dtype).requires_grad_()
+            for _ in range(2)
+        )
         added = sparse.SparseTensor(residual, level) if has_residual else None
         y = ours(sparse.SparseTensor(x, level), added)
-        wide, more = (given.detach()[:50].double().requires_grad_() for given in (x, residual))
+        wide, more = (
+            given.detach()[:50].double().requires_grad_() for given in (x, residual)
+        )
         expected = theirs(wide) + (more if has_residual else 0)
         expected = expected.relu() if relu else expected
         expect_close(y.features[:50], expected, dtype)
@@ -134,7 +166,11 @@ def test_batch_norm(generator, dtype, relu, has_residual, momentum):
 def test_batch_norm_of_few_rows(generator):
     norm = sparse.BatchNorm(3)
     before = {name: value.clone() for name, value in norm.state_dict().items()}
-    level = sparse.Geometry(torch.zeros(4, 4, dtype=torch.int32), capacities=[], count=torch.tensor([0]).int()).level
+    level = sparse.Geometry(
+        torch.zeros(4, 4, dtype=torch.int32),
+        capacities=[],
+        count=torch.tensor([0]).int(),
+    ).level
     x = normal(generator, 4, 3)
     assert not norm(sparse.SparseTensor(x, level)).features.any()
     for name, value in norm.state_dict().items():
@@ -147,7 +183,9 @@ def test_batch_norm_of_few_rows(generator):
 
 @pytest.mark.parametrize("capacity", [False, True])
 def test_dense_and_back(generator, capacity):
-    geometry, x = tensor_on("reached within", cloud(generator, GEOMETRIES["reached within"]), capacity)
+    geometry, x = tensor_on(
+        "reached within", cloud(generator, GEOMETRIES["reached within"]), capacity
+    )
     used = int(x.level.count) if capacity else x.level.rows
     features = padded(normal(generator, used, 3), x.level.rows - used).requires_grad_()
     x = sparse.SparseTensor(features, x.level)
@@ -168,7 +206,9 @@ def test_dense_and_back(generator, capacity):
     assert not back.features[used:].any()
     weights = normal(generator, *back.features.shape)
     back.features.backward(weights)
-    assert torch.equal(given.grad, F.to_dense(sparse.SparseTensor(x.level.mask(weights), x.level)))
+    assert torch.equal(
+        given.grad, F.to_dense(sparse.SparseTensor(x.level.mask(weights), x.level))
+    )
     # Voxels outside the shape are left out.
     small = F.to_dense(x, shape=(3, 3, 3))
     assert torch.equal(small, dense.detach()[:, :, :3, :3, :3])
@@ -179,11 +219,21 @@ def test_dense_and_back(generator, capacity):
 def test_global_pooling(generator, capacity, reduction):
     coordinates = cloud(generator, GEOMETRIES["submanifold"], 60)
     _, x = tensor_on("submanifold", coordinates, capacity)
-    features = padded(normal(generator, 60, 5), x.level.rows - 60, torch.nan).requires_grad_()
-    y = F.global_pooling(sparse.SparseTensor(features, x.level), reduction, batch_size=3)
+    features = padded(
+        normal(generator, 60, 5), x.level.rows - 60, torch.nan
+    ).requires_grad_()
+    y = F.global_pooling(
+        sparse.SparseTensor(features, x.level), reduction, batch_size=3
+    )
     wide = features.detach()[:60].double().requires_grad_()
-    functions = {"max": lambda t: t.max(0)[0], "average": lambda t: t.mean(0), "sum": lambda t: t.sum(0)}
-    expected = torch.stack([functions[reduction](wide[coordinates[:, 0] == item]) for item in range(2)])
+    functions = {
+        "max": lambda t: t.max(0)[0],
+        "average": lambda t: t.mean(0),
+        "sum": lambda t: t.sum(0),
+    }
+    expected = torch.stack(
+        [functions[reduction](wide[coordinates[:, 0] == item]) for item in range(2)]
+    )
     expect_close(y[:2], expected, torch.float32)
     assert not y[2].any()  # a cloud without voxels
     gradient = normal(generator, 3, 5)
@@ -206,14 +256,27 @@ def test_gather_rows(generator):
     expect_close(features.grad, wide.grad, torch.float32)
 
 
-@pytest.mark.parametrize("feature", [minuet.PointFeature.MEAN, minuet.PointFeature.SUM, minuet.PointFeature.MAX])
+@pytest.mark.parametrize(
+    "feature",
+    [minuet.PointFeature.MEAN, minuet.PointFeature.SUM, minuet.PointFeature.MAX],
+)
 @pytest.mark.parametrize("capacity", [None, 90])
 def test_voxels(generator, feature, capacity):
-    points = torch.from_numpy(generator.uniform(-1, 2, (80, 5)).astype(np.float32)).requires_grad_()
+    points = torch.from_numpy(
+        generator.uniform(-1, 2, (80, 5)).astype(np.float32)
+    ).requires_grad_()
     batch = torch.from_numpy(generator.integers(0, 2, 80).astype(np.int32))
     size, low, high = [0.5, 0.25, 1.0], [-0.5, -1.0, -1.0], [1.5, 1.0, 2.0]
     voxels = F.voxelize(
-        points, size, low=low, high=high, batch=batch, first_column=2, feature=feature, batch_size=2, capacity=capacity
+        points,
+        size,
+        low=low,
+        high=high,
+        batch=batch,
+        first_column=2,
+        feature=feature,
+        batch_size=2,
+        capacity=capacity,
     )
     assert not int(voxels.status)
     count = int(voxels.counts[0])
@@ -223,15 +286,24 @@ def test_voxels(generator, feature, capacity):
     inside = ((position >= torch.tensor(low)) & (position < torch.tensor(high))).all(1)
     cells = torch.floor((position - torch.tensor(low)) / torch.tensor(size)).int()
     names = rows(torch.cat([batch[:, None], cells], 1))
-    order = list(dict.fromkeys(name for name, is_inside in zip(names, inside, strict=True) if is_inside))
+    order = list(
+        dict.fromkeys(
+            name for name, is_inside in zip(names, inside, strict=True) if is_inside
+        )
+    )
     assert rows(voxels.coordinates[:count]) == order
     assert voxels.point_rows.tolist() == [
-        order.index(name) if is_inside else -1 for name, is_inside in zip(names, inside, strict=True)
+        order.index(name) if is_inside else -1
+        for name, is_inside in zip(names, inside, strict=True)
     ]
     expected = []
     for row in range(count):
         members = wide[voxels.point_rows == row, 2:]
-        reduced = {"MEAN": members.mean(0), "SUM": members.sum(0), "MAX": members.max(0)[0]}
+        reduced = {
+            "MEAN": members.mean(0),
+            "SUM": members.sum(0),
+            "MAX": members.max(0)[0],
+        }
         expected.append(reduced[feature.name])
     expected = torch.stack(expected)
     expect_close(voxels.features[:count], expected, torch.float32)
@@ -249,11 +321,17 @@ def test_devoxelize(generator, capacity):
     options = {}
     if capacity:
         options = {"capacities": [], "count": torch.tensor([len(coordinates)]).int()}
-    x = sparse.SparseTensor.of(torch.zeros(64 + 5 * capacity, 1), padded(coordinates, 5 * capacity, 9), **options)
+    x = sparse.SparseTensor.of(
+        torch.zeros(64 + 5 * capacity, 1),
+        padded(coordinates, 5 * capacity, 9),
+        **options,
+    )
     slope, size = torch.tensor([[1.0], [2.0], [-3.0]]), [0.5, 1.0, 2.0]
     centres = (coordinates[:, 1:] + 0.5) * torch.tensor(size)
     features = padded(centres @ slope, 5 * capacity, torch.nan).requires_grad_()
-    points = torch.from_numpy(generator.uniform(0.5, 3.5, (20, 3)).astype(np.float32)) * torch.tensor(size)
+    points = torch.from_numpy(
+        generator.uniform(0.5, 3.5, (20, 3)).astype(np.float32)
+    ) * torch.tensor(size)
     got = F.devoxelize(sparse.SparseTensor(features, x.level), points, size)
     expect_close(got, points @ slope, torch.float32, scale=20)
     got.sum().backward()
@@ -264,12 +342,30 @@ def test_devoxelize(generator, capacity):
 def test_single_rows(generator):
     """Functions of single rows keep the rows past the count at zero."""
     coordinates = padded(cloud(generator, GEOMETRIES["submanifold"], 20), 6)
-    level = sparse.Geometry(coordinates, capacities=[], count=torch.tensor([20]).int()).level
-    x, y = (sparse.SparseTensor(level.mask(normal(generator, 26, 4)), level) for _ in range(2))
-    functions = [F.relu, F.leaky_relu, F.gelu, F.silu, F.tanh, F.sigmoid, F.layer_norm, F.dropout]
+    level = sparse.Geometry(
+        coordinates, capacities=[], count=torch.tensor([20]).int()
+    ).level
+    x, y = (
+        sparse.SparseTensor(level.mask(normal(generator, 26, 4)), level)
+        for _ in range(2)
+    )
+    functions = [
+        F.relu,
+        F.leaky_relu,
+        F.gelu,
+        F.silu,
+        F.tanh,
+        F.sigmoid,
+        F.layer_norm,
+        F.dropout,
+    ]
     for function in functions:
         assert not function(x).features[20:].any(), function
-    expect_close(F.sigmoid(x).features[:20], torch.sigmoid(x.features[:20].double()), torch.float32)
+    expect_close(
+        F.sigmoid(x).features[:20],
+        torch.sigmoid(x.features[:20].double()),
+        torch.float32,
+    )
     assert torch.equal(F.add(x, y).features, x.features + y.features)
     assert torch.equal(F.multiply(x, y).features, x.features * y.features)
     assert F.cat([x, y]).features.shape == (26, 8)
