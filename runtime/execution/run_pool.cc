@@ -1,18 +1,18 @@
 #include "runtime/execution/run_pool.h"
 
-#include <algorithm>
-
 namespace minuet {
+
+RunPool::Key RunPool::key_of(const LoadedPlan& loaded, const PyramidUse& use) {
+  return {use.pyramid.get(), &loaded, use.map, use.set_order};
+}
 
 /// Removes a free execution from the pool and returns it, or returns null if there is none.
 std::unique_ptr<Execution> RunPool::take(const LoadedPlan& loaded, const PyramidUse& use) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = llvm::find_if(free_, [&](const std::unique_ptr<Execution>& known) {
-    return &known->loaded() == &loaded && known->options().on == use;
-  });
-  if (found == free_.end()) return nullptr;
-  std::unique_ptr<Execution> taken = std::move(*found);
-  free_.erase(found);
+  const auto found = free_.find(key_of(loaded, use));
+  if (found == free_.end() || found->second.empty()) return nullptr;
+  std::unique_ptr<Execution> taken = std::move(found->second.back());
+  found->second.pop_back();
   return taken;
 }
 
@@ -24,7 +24,7 @@ llvm::Error RunPool::with_execution(const std::shared_ptr<const LoadedPlan>& loa
   }
   llvm::Error error = work(*execution);
   const std::lock_guard<std::mutex> lock(mutex_);
-  free_.push_back(std::move(execution));
+  free_[key_of(*loaded, use)].push_back(std::move(execution));
   return error;
 }
 
@@ -41,13 +41,13 @@ llvm::Error RunPool::prepare(const std::shared_ptr<const LoadedPlan>& loaded, co
 
 void RunPool::drop(const Pyramid& pyramid) {
   // The executions are destroyed after the mutex is unlocked.
-  std::vector<std::unique_ptr<Execution>> dropped;
+  std::vector<std::vector<std::unique_ptr<Execution>>> dropped;
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto kept = std::stable_partition(
-      free_.begin(), free_.end(),
-      [&](const std::unique_ptr<Execution>& known) { return known->options().on.pyramid.get() != &pyramid; });
-  std::move(kept, free_.end(), std::back_inserter(dropped));
-  free_.erase(kept, free_.end());
+  const auto begin = free_.lower_bound(Key{&pyramid, nullptr, 0, 0});
+  auto end = begin;
+  for (; end != free_.end() && std::get<0>(end->first) == &pyramid; ++end)
+    dropped.push_back(std::move(end->second));
+  free_.erase(begin, end);
 }
 
 }  // namespace minuet

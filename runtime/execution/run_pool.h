@@ -2,8 +2,10 @@
 // only if none is free.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
 #include "runtime/execution/execution.h"
@@ -31,8 +33,14 @@ class RunPool {
                              Work work);
   std::unique_ptr<Execution> take(const LoadedPlan& loaded, const PyramidUse& use);
 
+  /// Says what an execution runs: the pyramid, the plan, the map, and the order of rows. A program that makes
+  /// pyramids for many sizes of clouds has thousands of executions, among which a search would cost more than
+  /// a run.
+  using Key = std::tuple<const Pyramid*, const LoadedPlan*, i32, u32>;
+  static Key key_of(const LoadedPlan& loaded, const PyramidUse& use);
+
   std::mutex mutex_;  // Guards free_, and is not held while a run is enqueued or an execution is destroyed.
-  std::vector<std::unique_ptr<Execution>> free_;
+  std::map<Key, std::vector<std::unique_ptr<Execution>>> free_;
 };
 
 }  // namespace minuet

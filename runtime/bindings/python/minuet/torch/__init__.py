@@ -1,0 +1,8 @@
+"""Sparse convolution networks in PyTorch."""
+
+from . import functional
+from ._geometry import Geometry, KernelMap, Level
+from ._normalization import BatchNorm
+from ._sparse_tensor import SparseTensor
+
+__all__ = ["BatchNorm", "Geometry", "KernelMap", "Level", "SparseTensor", "functional"]

@@ -1,0 +1,237 @@
+"""Keys: short texts that say which op runs.
+
+An op of torch.library takes tensors, numbers and texts, and keeps no state. What it computes is described by a key, the
+JSON text of one of the classes below. Plans, pyramids and other objects of the library are made from a key once, and
+kept as long as the process lives. Under torch.compile, a key is a constant of the graph.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from .._pyramid import Level, Map
+from .._types import Axes, Purpose, axes
+
+Numbers = tuple[int, ...]
+
+#: Layouts of a weight: that of Minuet, [offsets, in / groups, out], and that of spconv, [out, sizes..., in / groups].
+LAYOUTS = ("minuet", "spconv")
+
+
+@dataclass(frozen=True)
+class KernelKey:
+    """The offsets of a kernel, as of minuet.Map.
+
+    Args:
+        size, dilation: one number for each axis.
+        padding: where given, the offsets are those of a dense convolution.
+        shape: "box" or "cross".
+        offsets: where given, the offsets themselves, one after the other in one tuple.
+    """
+
+    size: Numbers
+    dilation: Numbers
+    padding: Numbers | None = None
+    shape: str = "box"
+    offsets: Numbers | None = None
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.size)
+
+    @property
+    def offset_list(self) -> list[list[int]] | None:
+        """The offsets as rows, or None."""
+        if self.offsets is None:
+            return None
+        return [list(self.offsets[i : i + self.ndim]) for i in range(0, len(self.offsets), self.ndim)]
+
+    @property
+    def volume(self) -> int:
+        """The number of offsets."""
+        if self.offsets is not None:
+            return len(self.offsets) // self.ndim
+        if self.shape == "cross":
+            return 1 + sum(length - 1 for length in self.size)
+        count = 1
+        for length in self.size:
+            count *= length
+        return count
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of Map, Plan.convolution and others that describe the kernel."""
+        if self.offsets is not None:
+            return {"offsets": self.offset_list}
+        return {
+            "kernel_size": self.size,
+            "dilation": self.dilation,
+            "padding": self.padding,
+            "kernel_shape": self.shape,
+        }
+
+
+@dataclass(frozen=True)
+class LevelKey:
+    """One coordinate set of a pyramid, as minuet.Level."""
+
+    capacity: int
+    parent: int
+    stride: Numbers
+    kernel_size: Numbers | None = None
+    dilation: Numbers | None = None
+    padding: Numbers | None = None
+    shape: Numbers | None = None
+
+
+@dataclass(frozen=True)
+class MapKey:
+    """One kernel map of a pyramid, as minuet.Map; `purposes` are the bits of minuet.Purpose."""
+
+    fine: int
+    coarse: int
+    kernel: KernelKey
+    purposes: int
+
+
+@dataclass(frozen=True)
+class PyramidKey:
+    """A pyramid with the coordinates of all its levels."""
+
+    ndim: int
+    levels: tuple[LevelKey, ...]
+    maps: tuple[MapKey, ...] = ()
+    bounds: tuple[Numbers, Numbers] | None = None
+
+    @property
+    def level_list(self) -> list[Level]:
+        """The levels in the terms of minuet.Pyramid."""
+        made = []
+        for level in self.levels:
+            reached: dict[str, Any] = {}
+            if level.kernel_size is not None:
+                reached = {
+                    "kernel_size": level.kernel_size,
+                    "dilation": level.dilation or 1,
+                    "padding": level.padding or 0,
+                    "shape": level.shape or 0,
+                }
+            made.append(Level(level.capacity, level.parent, level.stride, **reached))
+        return made
+
+    @property
+    def map_list(self) -> list[Map]:
+        """The maps in the terms of minuet.Pyramid."""
+        return [
+            Map(item.fine, item.coarse, purposes=Purpose(item.purposes), **item.kernel.options) for item in self.maps
+        ]
+
+
+@dataclass(frozen=True)
+class ConvolutionKey:
+    """A convolution or a pooling without its channels, which follow from the tensors.
+
+    Args:
+        kernel, stride: of the op.
+        groups: of a convolution.
+        submanifold, transposed: as of Plan.convolution.
+        layout: of the weight, one of LAYOUTS.
+        reduction: of a pooling: "max", "average" or "sum".
+    """
+
+    kernel: KernelKey
+    stride: Numbers
+    groups: int = 1
+    submanifold: bool = False
+    transposed: bool = False
+    layout: str = "minuet"
+    reduction: str = ""
+
+    @property
+    def geometry(self) -> dict[str, Any]:
+        """The arguments of Plan.convolution, Plan.pooling and ParameterGradients that say where the op reads."""
+        return {
+            **self.kernel.options,
+            "ndim": self.kernel.ndim,
+            "stride": self.stride,
+            "submanifold": self.submanifold,
+            "transposed": self.transposed,
+        }
+
+
+Key = TypeVar("Key", PyramidKey, ConvolutionKey)
+
+
+def text_of(key: PyramidKey | ConvolutionKey) -> str:
+    """Returns the text of a key. Equal keys have equal texts."""
+    named = dataclasses.asdict(
+        key, dict_factory=lambda items: {name: value for name, value in items if value is not None}
+    )
+    return json.dumps(named, separators=(",", ":"))
+
+
+def _kernel(found: dict[str, Any]) -> KernelKey:
+    return KernelKey(**_tuples(found))
+
+
+def _tuples(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+
+
+@functools.cache
+def pyramid_key(text: str) -> PyramidKey:
+    """Returns the key of a text."""
+    found = json.loads(text)
+    bounds = found.get("bounds")
+    return PyramidKey(
+        found["ndim"],
+        tuple(LevelKey(**_tuples(level)) for level in found["levels"]),
+        tuple(
+            MapKey(item["fine"], item["coarse"], _kernel(item["kernel"]), item["purposes"]) for item in found["maps"]
+        ),
+        None if bounds is None else (tuple(bounds[0]), tuple(bounds[1])),
+    )
+
+
+@functools.cache
+def convolution_key(text: str) -> ConvolutionKey:
+    """Returns the key of a text."""
+    found = json.loads(text)
+    kernel = _kernel(found.pop("kernel"))
+    return ConvolutionKey(kernel=kernel, **_tuples(found))
+
+
+def numbers(value: Axes, ndim: int, what: str) -> Numbers:
+    """Returns one number for each axis."""
+    return tuple(axes(value, ndim, what))
+
+
+def kernel_of(
+    ndim: int,
+    size: Axes = 1,
+    dilation: Axes = 1,
+    padding: Axes | None = None,
+    shape: str = "box",
+    offsets: Sequence[Sequence[int]] | None = None,
+) -> KernelKey:
+    """Returns the kernel that a caller describes."""
+    if offsets is not None:
+        flat = tuple(int(number) for offset in offsets for number in offset)
+        if len(flat) != ndim * len(offsets):
+            raise ValueError(f"offsets must have {ndim} numbers each, one for each axis")
+        return KernelKey((1,) * ndim, (1,) * ndim, None, "box", flat)
+    made = None if padding is None else numbers(padding, ndim, "padding")
+    return KernelKey(numbers(size, ndim, "kernel_size"), numbers(dilation, ndim, "dilation"), made, shape)
+
+
+def constant(function: Any) -> Any:
+    """Marks a function of plain numbers and texts: torch.compile calls it once, and takes its result as a constant."""
+    return torch.compiler.assume_constant_result(function)

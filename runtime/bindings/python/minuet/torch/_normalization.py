@@ -1,0 +1,132 @@
+"""Batch norm of sparse tensors, as a function and as a module."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ._norms import batch_norm as _batch_norm
+from ._sparse_tensor import SparseTensor
+
+
+class Statistics(NamedTuple):
+    """The running statistics behind a batch, which the caller copies: mean and variance, float32 [channels], and the
+    number of batches, int64 [1] or None."""
+
+    mean: torch.Tensor
+    variance: torch.Tensor
+    batches: torch.Tensor | None
+
+
+def batch_norm(
+    x: SparseTensor,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    running_mean: torch.Tensor | None = None,
+    running_variance: torch.Tensor | None = None,
+    *,
+    training: bool = True,
+    momentum: float | None = 0.1,
+    eps: float = 1e-5,
+    batches: torch.Tensor | None = None,
+    residual: SparseTensor | None = None,
+    relu: bool = False,
+) -> tuple[SparseTensor, Statistics | None]:
+    """Normalizes channels, adds the residual, and applies a ReLU, in one pass in training.
+
+    Statistics are those of the voxels alone. Without any, the running statistics stay as they are. With a single one,
+    its variance is 0, so that the output is the bias; a count on the device cannot raise an error.
+
+    Args:
+        weight, bias: [channels].
+        running_mean, running_variance: [channels]; required without `training`.
+        training: whether the statistics are those of this batch.
+        momentum: the share of this batch in the running statistics; None: one divided by the batches so far.
+        batches: the number of batches before this one, int64 [1]; required where momentum is None.
+        residual: on the level of x.
+        relu: whether negative results become 0.
+
+    Returns:
+        The result, and the new running statistics where there are any and `training` is set.
+    """
+    if residual is not None and residual.level is not x.level:
+        raise ValueError("the residual is on another level than x: bring both to one level first")
+    added = None if residual is None else residual.features
+    if training:
+        if momentum is None and running_mean is not None and batches is None:
+            raise ValueError("without a momentum, the share of a batch follows from `batches`: give it")
+        output, _, mean, variance, count = _batch_norm(
+            x.features,
+            added,
+            weight,
+            bias,
+            running_mean,
+            running_variance,
+            batches,
+            x.count,
+            momentum or 0.0,
+            eps,
+            momentum is None and running_mean is not None,
+            relu,
+        )
+        kept = None if running_mean is None else Statistics(mean, variance, None if batches is None else count)
+        return x.replace(output), kept
+    if running_mean is None or running_variance is None:
+        raise ValueError("without `training`, running_mean and running_variance are required")
+    scale = torch.rsqrt(running_variance.float() + eps)
+    scale = scale if weight is None else scale * weight.float()
+    shift = -running_mean.float() * scale
+    shift = shift if bias is None else shift + bias.float()
+    output = x.features.float() * scale + shift
+    output = output if added is None else output + added.float()
+    output = torch.relu(output) if relu else output
+    return SparseTensor(x.level.mask(output.to(x.features.dtype)), x.level), None
+
+
+class BatchNorm(_BatchNorm):
+    """Batch norm of a sparse tensor, with the parameters and the state of torch.nn.BatchNorm1d.
+
+    Args:
+        num_features: the number of channels.
+        eps, momentum, affine, track_running_stats: as of torch.nn.BatchNorm1d.
+        relu: whether a ReLU follows.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        relu: bool = False,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+        self.relu = relu
+
+    def forward(self, x: SparseTensor, residual: SparseTensor | None = None) -> SparseTensor:
+        """Normalizes x, adds the residual, and applies the ReLU."""
+        has_running = self.running_mean is not None
+        batches = self.num_batches_tracked.reshape(1) if self.num_batches_tracked is not None else None
+        result, kept = batch_norm(
+            x,
+            self.weight,
+            self.bias,
+            self.running_mean,
+            self.running_var,
+            training=self.training or not has_running,
+            momentum=self.momentum,
+            eps=self.eps,
+            batches=batches,
+            residual=residual,
+            relu=self.relu,
+        )
+        if kept is not None and self.training and self.running_mean is not None and self.running_var is not None:
+            with torch.no_grad():
+                self.running_mean.copy_(kept.mean)
+                self.running_var.copy_(kept.variance)
+                if kept.batches is not None and self.num_batches_tracked is not None:
+                    self.num_batches_tracked.copy_(kept.batches[0])
+        return result

@@ -1,0 +1,228 @@
+"""What the ops share: one context, one device of the library for each device of torch, and calls without overhead.
+
+The objects here live as long as the process, so that a call needs neither to count their users nor to lock them. A
+forked child makes its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+from .. import _abi
+from .._device import Context, Device
+from .._library import Handle, error_of
+from .._types import DType
+
+Made = TypeVar("Made")
+
+_lock = threading.RLock()
+_context: Context | None = None
+_places: dict[tuple[str, int], Place] = {}
+_caches: list[dict[Any, Any]] = [_places]
+
+ELEMENTS = {
+    torch.float32: _abi.MINUET_ELEMENT_F32,
+    torch.float16: _abi.MINUET_ELEMENT_F16,
+    torch.bfloat16: _abi.MINUET_ELEMENT_BF16,
+    torch.float64: _abi.MINUET_ELEMENT_F64,
+    torch.int32: _abi.MINUET_ELEMENT_I32,
+}
+_DTYPES = {torch.float32: DType.FLOAT32, torch.float16: DType.FLOAT16, torch.bfloat16: DType.BFLOAT16}
+
+
+class Place:
+    """A device of torch, and the library's device for the same memory."""
+
+    def __init__(self, device: torch.device, context: Context) -> None:
+        self.device = device
+        self.is_cpu = device.type == "cpu"
+        self.context = context
+        self.library_device = Device(context, "cpu" if self.is_cpu else f"cuda:{device.index}")
+        self.pointer = pointer_of(self.library_device)
+        self.arch = self.library_device.arch
+
+    def stream(self) -> int:
+        """Returns the stream on which torch enqueues work of this thread."""
+        return 0 if self.is_cpu else int(torch.cuda.current_stream(self.device).cuda_stream)
+
+    def wait_for(self, last: int) -> None:
+        """Makes the current stream wait for what was enqueued on another one so far."""
+        # torch begins a capture when all work is done, and events from outside may not be waited for in one.
+        if not torch.cuda.is_current_stream_capturing():
+            torch.cuda.current_stream(self.device).wait_stream(torch.cuda.ExternalStream(last, self.device))
+
+    def empty_bytes(self, count: int) -> torch.Tensor:
+        """Returns memory of torch's allocator for a buffer or a workspace."""
+        return torch.empty(max(1, count), dtype=torch.uint8, device=self.device)
+
+
+def context() -> Context:
+    """Returns the context that all ops of the process share."""
+    global _context
+    with _lock:
+        if _context is None:
+            _context = Context()
+        return _context
+
+
+def place_of(device: torch.device) -> Place:
+    """Returns the library's side of a device of torch.
+
+    Raises:
+        TypeError: the device is neither the CPU nor a CUDA device.
+        UnavailableError: the library cannot use the device.
+    """
+    index = device.index
+    found = _places.get((device.type, -1 if index is None else index))
+    if found is not None:
+        return found
+    if device.type not in ("cpu", "cuda"):
+        raise TypeError(f"a tensor is on {device}: the ops of minuet take tensors on the CPU and on CUDA devices")
+    if device.type == "cuda" and index is None:
+        device = torch.device("cuda", torch.cuda.current_device())
+    number = -1 if device.index is None or device.type == "cpu" else device.index
+    return remembered(
+        _places, (device.type, number), lambda: Place(device if number >= 0 else torch.device("cpu"), context())
+    )
+
+
+def remembered(cache: dict[Any, Made], key: Any, make: Callable[[], Made]) -> Made:
+    """Returns what the cache has for the key, and makes it where there is nothing yet."""
+    found = cache.get(key)
+    if found is None:
+        with _lock:
+            found = cache.get(key)
+            if found is None:
+                found = cache[key] = make()
+    return found
+
+
+def new_cache() -> dict[Any, Any]:
+    """Returns a cache of this process: a forked child begins with an empty one."""
+    cache: dict[Any, Any] = {}
+    _caches.append(cache)
+    return cache
+
+
+def _forget() -> None:
+    """Drops what belongs to the parent of a forked process, whose threads and GPU contexts stayed there."""
+    global _context, _lock
+    _context = None
+    _lock = threading.RLock()
+    for cache in _caches:
+        cache.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def pointer_of(handle: Handle) -> int:
+    """Returns the pointer of an object that a cache keeps. The object then stays until the end of the process."""
+    return handle._acquire()
+
+
+def check(status: int) -> None:
+    """Raises the error of a call of the library."""
+    if status != _abi.MINUET_OK:
+        raise error_of(status)
+
+
+def dtype_of_features(features: torch.Tensor) -> DType:
+    """Returns how features of this dtype are computed.
+
+    float32 features are computed in TF32 where torch.backends.cuda.matmul.allow_tf32 says so.
+    """
+    found = _DTYPES.get(features.dtype)
+    if found is None:
+        raise TypeError(
+            f"features are {features.dtype}, and float32, float16 and bfloat16 are needed: convert them first"
+        )
+    if found is DType.FLOAT32 and features.is_cuda and torch.backends.cuda.matmul.allow_tf32:
+        return DType.TF32
+    return found
+
+
+def rows_of(features: torch.Tensor) -> torch.Tensor:
+    """Returns features [rows, channels] as the library reads them: contiguous, from a multiple of 16 bytes on."""
+    if features.dim() != 2:
+        raise ValueError(f"features have the shape {list(features.shape)}, and [rows, channels] is needed")
+    if not features.is_contiguous():
+        return features.contiguous()
+    return features.clone() if features.data_ptr() % 16 else features
+
+
+def with_room(features: torch.Tensor, rows: int) -> torch.Tensor:
+    """Returns features whose memory has at least so many rows, of which only the first ones are in use.
+
+    The library reads none of the others, but it checks that no memory of a call overlaps, by the rows of the pyramid.
+    Results of our own ops have that memory, and other tensors are copied to some.
+    """
+    features = rows_of(features)
+    if features.shape[0] >= rows:
+        return features
+    storage = features.untyped_storage()
+    begin = features.storage_offset() * features.element_size()
+    if storage.nbytes() - begin >= rows * features.shape[1] * features.element_size():
+        return features
+    copy = features.new_empty((rows, features.shape[1]))[: features.shape[0]]
+    return copy.copy_(features)
+
+
+def tensor_struct(features: torch.Tensor, dtype: DType) -> _abi.minuet_tensor:
+    """Returns the library's form of contiguous features."""
+    rows, channels = features.shape
+    return _abi.minuet_tensor(features.data_ptr() or None, rows, channels, channels, dtype)
+
+
+class Pool:
+    """Blocks of arguments, each of which one call uses at a time.
+
+    A block has everything that stays the same from call to call, so that a call fills in addresses only.
+    """
+
+    def __init__(self, make: Callable[[], ctypes.Structure]) -> None:
+        self._make = make
+        self._free: list[Any] = []
+
+    def take(self) -> Any:
+        """Returns a block that no other thread uses."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return self._make()
+
+    def give(self, block: Any) -> None:
+        """Gives a block back."""
+        self._free.append(block)
+
+
+def array_struct(shape: tuple[int, ...], element: int, strides: tuple[int, ...] | None = None) -> _abi.minuet_array:
+    """Returns the library's form of an array on the device, without its address."""
+    array = _abi.minuet_array()
+    array.rank, array.element = len(shape), element
+    array.shape[: len(shape)] = shape
+    if strides is not None:
+        array.has_strides = 1
+        array.stride[: len(shape)] = strides
+    return array
+
+
+def words_of(block: ctypes.Structure) -> Any:
+    """Returns the memory of a block as 64-bit words, which are written faster than fields."""
+    return (ctypes.c_int64 * (ctypes.sizeof(block) // 8)).from_buffer(block)
+
+
+def word_of(*path: tuple[type[ctypes.Structure], str]) -> int:
+    """Returns the number of a field's word in a block: the offsets of the fields of a path, added up."""
+    return sum(int(getattr(kind, name).offset) for kind, name in path) // 8
+
+
+def reference(struct: ctypes.Structure) -> Any:
+    """Returns the address of a struct for one call."""
+    return ctypes.byref(struct)

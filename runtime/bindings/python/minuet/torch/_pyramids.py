@@ -1,0 +1,215 @@
+"""Ops that build pyramids: coordinate sets and kernel maps in one tensor of bytes."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+
+from .. import _abi
+from .._library import library
+from .._pyramid import Pyramid
+from ._define import define
+from ._keys import PyramidKey, pyramid_key
+from ._places import Place, Pool, check, context, new_cache, place_of, reference, remembered
+
+
+class MadePyramid:
+    """A pyramid of the library, for all devices.
+
+    Attributes:
+        key: what it was made from.
+        pyramid: the object.
+        pointer: of the object, which lives as long as this.
+        capacities: the most rows of each level.
+        runs: of plans on its maps.
+    """
+
+    def __init__(self, key: PyramidKey) -> None:
+        self.key = key
+        self.pyramid = Pyramid(
+            context(),
+            key.level_list,
+            key.map_list,
+            ndim=key.ndim,
+            bounds=key.bounds,
+            keep_coordinates=range(len(key.levels)),
+        )
+        self.pointer = self.pyramid._cell.pointer
+        self.capacities = self.pyramid.capacities
+        self.runs: dict[Any, Any] = {}
+        self._bytes: dict[str, tuple[int, int]] = {}
+
+    def bytes(self, arch: str) -> tuple[int, int]:
+        """Returns the bytes of the buffer and of the workspace of a build."""
+        return remembered(self._bytes, arch, lambda: self.pyramid.bytes(arch))
+
+
+# Clouds of all sizes make pyramids of many capacities. The oldest ones go, and are made again where they are needed.
+_MOST_PYRAMIDS = 512
+_pyramids: dict[str, MadePyramid] = new_cache()
+_loaded: dict[tuple[int, int], bool] = new_cache()
+
+
+def pyramid_of(text: str) -> MadePyramid:
+    """Returns the pyramid of a key."""
+    return _pyramids.get(text) or remembered(_pyramids, text, lambda: _make(text))
+
+
+def _make(text: str) -> MadePyramid:
+    """Makes a pyramid, and drops the oldest one where there are too many. A run that still uses it keeps it."""
+    made = MadePyramid(pyramid_key(text))
+    if len(_pyramids) >= _MOST_PYRAMIDS:
+        _pyramids.pop(next(iter(_pyramids)), None)
+    return made
+
+
+def load(made: MadePyramid, place: Place) -> None:
+    """Loads the kernels that build pyramids of this many axes, once for a device."""
+
+    def load_now() -> bool:
+        made.pyramid.load(place.library_device)
+        return True
+
+    remembered(_loaded, (made.key.ndim, place.pointer), load_now)
+
+
+def arch_of(device: torch.device) -> str:
+    """Returns the architecture that sizes of buffers depend on."""
+    return "cpu" if device.type == "cpu" else place_of(device).arch
+
+
+def _check_coordinates(coordinates: torch.Tensor, key: PyramidKey) -> None:
+    if coordinates.dtype != torch.int32 or coordinates.dim() != 2 or coordinates.shape[1] != 1 + key.ndim:
+        raise TypeError(
+            f"coordinates are {coordinates.dtype} of the shape {list(coordinates.shape)}, and int32 "
+            f"[rows, {1 + key.ndim}] is needed: the batch index, then one number for each axis"
+        )
+
+
+def _check_count(count: torch.Tensor | None, what: str) -> None:
+    if count is not None and (count.dtype != torch.int32 or count.numel() != 1):
+        raise TypeError(f"{what} is {count.dtype} of the shape {list(count.shape)}, and int32 [1] is needed")
+
+
+def count_pointer(count: torch.Tensor | None) -> int | None:
+    """Returns the address of a count on the device, or None."""
+    if count is None:
+        return None
+    _check_count(count, "a count")
+    return int(count.data_ptr())
+
+
+_builds = Pool(lambda: _abi.minuet_pyramid_arguments(struct_size=ctypes.sizeof(_abi.minuet_pyramid_arguments)))
+
+
+def _build(
+    coordinates: torch.Tensor, count: torch.Tensor | None, key: str
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    made = pyramid_of(key)
+    place = place_of(coordinates.device)
+    load(made, place)
+    _check_coordinates(coordinates, made.key)
+    coordinates = coordinates.contiguous()
+    sizes = made.bytes(place.arch)
+    buffer, workspace = place.empty_bytes(sizes[0]), place.empty_bytes(sizes[1])
+    counts = torch.empty(1 + len(made.capacities), dtype=torch.int32, device=place.device)
+    status = torch.empty(1, dtype=torch.int32, device=place.device)
+    block = _builds.take()
+    block.buffer, block.buffer_bytes = buffer.data_ptr(), sizes[0]
+    block.workspace, block.workspace_bytes = workspace.data_ptr(), sizes[1]
+    block.coordinates, block.most = coordinates.data_ptr() or None, coordinates.shape[0]
+    block.count = count_pointer(count)
+    block.status, block.counts = status.data_ptr(), counts.data_ptr()
+    check(library.minuet_pyramid_build(made.pointer, place.pointer, reference(block), place.stream()))
+    _builds.give(block)
+    return buffer, counts, status
+
+
+def _build_fake(coordinates: torch.Tensor, count: Any, key: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    made = pyramid_of(key)
+    _check_coordinates(coordinates, made.key)
+    size = max(1, made.bytes(arch_of(coordinates.device))[0])
+    return (
+        coordinates.new_empty(size, dtype=torch.uint8),
+        coordinates.new_empty(1 + len(made.capacities)),
+        coordinates.new_empty(1),
+    )
+
+
+def _coordinates(buffer: torch.Tensor, key: str, level: int, rows: int) -> torch.Tensor:
+    made = pyramid_of(key)
+    place = place_of(buffer.device)
+    load(made, place)
+    shape = (made.capacities[level], 1 + made.key.ndim)
+    out = torch.empty(shape, dtype=torch.int32, device=buffer.device)
+    check(
+        library.minuet_pyramid_coordinates(
+            made.pointer,
+            place.pointer,
+            buffer.data_ptr(),
+            buffer.numel(),
+            level,
+            out.data_ptr(),
+            place.stream(),
+        )
+    )
+    for axis, stride in enumerate(_stride_of(made.key, level)):
+        if stride != 1:
+            out[:, 1 + axis].floor_divide_(stride)
+    return out[:rows]
+
+
+def _stride_of(key: PyramidKey, level: int) -> list[int]:
+    """Returns the tensor stride of a level: the product of the strides to its parents."""
+    strides = [1] * key.ndim
+    while level >= 0:
+        strides = [one * two for one, two in zip(strides, key.levels[level].stride, strict=True)]
+        level = key.levels[level].parent
+    return strides
+
+
+def _coordinates_fake(buffer: torch.Tensor, key: str, level: int, rows: int) -> torch.Tensor:
+    return buffer.new_empty((rows, 1 + pyramid_of(key).key.ndim), dtype=torch.int32)
+
+
+def _pairs(buffer: torch.Tensor, key: str, map: int, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
+    made = pyramid_of(key)
+    place = place_of(buffer.device)
+    load(made, place)
+    pairs = torch.empty((capacity, 3), dtype=torch.int32, device=buffer.device)
+    count = torch.empty(1, dtype=torch.int32, device=buffer.device)
+    check(
+        library.minuet_pyramid_export_pairs(
+            made.pointer,
+            place.pointer,
+            buffer.data_ptr(),
+            buffer.numel(),
+            map,
+            pairs.data_ptr() or None,
+            capacity,
+            count.data_ptr(),
+            place.stream(),
+        )
+    )
+    return pairs, count
+
+
+def _pairs_fake(buffer: torch.Tensor, key: str, map: int, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return buffer.new_empty((capacity, 3), dtype=torch.int32), buffer.new_empty(1, dtype=torch.int32)
+
+
+#: Builds a pyramid from coordinates, int32 [rows, 1 + axes] with the batch index first. Returns its bytes; how many
+#: coordinates were taken and the voxels of each level, int32 [1 + levels]; and bits of minuet.CloudStatus, int32 [1].
+pyramid = define("pyramid(Tensor coordinates, Tensor? count, str key) -> (Tensor, Tensor, Tensor)", _build, _build_fake)
+
+#: Returns the coordinates of a level in its own cells (divided by its tensor stride), int32 [rows, 1 + axes].
+pyramid_coordinates = define(
+    "pyramid_coordinates(Tensor buffer, str key, int level, SymInt rows) -> Tensor", _coordinates, _coordinates_fake
+)
+
+#: Returns the pairs of a map, int32 [capacity, 3], and how many it has, int32 [1]. A capacity of 0 counts them only.
+pyramid_pairs = define(
+    "pyramid_pairs(Tensor buffer, str key, int map, SymInt capacity) -> (Tensor, Tensor)", _pairs, _pairs_fake
+)

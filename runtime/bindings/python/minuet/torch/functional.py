@@ -1,0 +1,347 @@
+"""Ops on sparse tensors, without state. Modules are made of these."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from .._points import PointBlend, PointFeature
+from .._types import Axes, Purpose
+from ._activations import add, cat, dropout, gelu, layer_norm, leaky_relu, multiply, relu, sigmoid, silu, tanh
+from ._convolutions import convolution as _convolution
+from ._dense import from_dense, to_dense
+from ._geometry import TRAINED, TRAINED_POOLING, Level, is_recording, read_numbers
+from ._keys import LAYOUTS, ConvolutionKey, KernelKey, constant, kernel_of, numbers, text_of
+from ._normalization import batch_norm
+from ._poolings import pooling as _pooling
+from ._rows import devoxelize as _devoxelize
+from ._rows import global_pooling as _global_pooling
+from ._rows import voxelize as _voxelize
+from ._sparse_tensor import SparseTensor
+
+__all__ = [
+    "Voxels",
+    "add",
+    "batch_norm",
+    "cat",
+    "convolution",
+    "devoxelize",
+    "dropout",
+    "from_dense",
+    "gather_rows",
+    "gelu",
+    "global_pooling",
+    "layer_norm",
+    "leaky_relu",
+    "linear",
+    "multiply",
+    "pooling",
+    "relu",
+    "sigmoid",
+    "silu",
+    "tanh",
+    "to_dense",
+    "voxelize",
+]
+
+Offsets = Sequence[Sequence[int]]
+
+
+@functools.cache
+def _text(kernel: tuple[Any, ...], *rest: Any) -> str:
+    return text_of(ConvolutionKey(KernelKey(*kernel), *rest))
+
+
+@constant
+def _convolution_text(
+    kernel: tuple[Any, ...],
+    stride: tuple[int, ...],
+    groups: int,
+    submanifold: bool,
+    transposed: bool,
+    layout: str,
+    reduction: str = "",
+) -> str:
+    return _text(kernel, stride, groups, submanifold, transposed, layout, reduction)
+
+
+def cast(features: torch.Tensor) -> torch.Tensor:
+    """Returns features in the dtype of torch.autocast, where that is on. Parameters keep theirs."""
+    kind = features.device.type
+    if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind) and features.dtype.is_floating_point:
+        return features.to(torch.get_autocast_dtype(kind))
+    return features
+
+
+def _other_level(
+    x: SparseTensor, kernel: KernelKey, stride: tuple[int, ...], transposed: bool, to: Level | None, purposes: int
+) -> tuple[Level, Level]:
+    """Returns the finer and the coarser level of an op."""
+    level = x.level
+    if transposed:
+        fine = to or level.parent
+        if fine is None or level.parent is not fine:
+            raise ValueError(
+                "a transposed op goes back to the level that the input's level was made from, and this one was made "
+                "from none: an op with a stride has to make it before"
+            )
+        return fine, level
+    if to is not None:
+        return level, to
+    rule = level._rule(stride, kernel.size if kernel.padding else None, kernel.dilation, kernel.padding)
+    return level, level._coarser(rule, kernel, purposes)
+
+
+def convolution(
+    x: SparseTensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    *,
+    kernel_size: Axes = 1,
+    stride: Axes = 1,
+    dilation: Axes = 1,
+    padding: Axes | None = None,
+    groups: int = 1,
+    submanifold: bool = False,
+    transposed: bool = False,
+    to: Level | None = None,
+    layout: str = "minuet",
+    kernel_shape: str = "box",
+    offsets: Offsets | None = None,
+) -> SparseTensor:
+    """Convolves a sparse tensor.
+
+    Args:
+        weight: in the layout that `layout` names: "minuet" is [offsets, in / groups, out], and also [sizes..., in /
+            groups, out]; "spconv" is [out, sizes..., in / groups]. float32 under autocast; its gradient has its dtype,
+            and is summed in float32.
+        bias: [out], optional.
+        kernel_size, stride, dilation: one number for all axes, or one each.
+        padding: where given, the op has the outputs and the offsets of a dense convolution, within the geometry's
+            shape if it has one. Where not, the outputs are the cells of the stride that have a voxel, and the kernel is
+            centred.
+        groups: of channels.
+        submanifold: the outputs are the voxels of the input.
+        transposed: the op goes back from the input's level to the one that it was made from. Kernel, stride and padding
+            are those of an op that goes the other way ("inverse convolution" in spconv).
+        to: the level of the output; None: the one that the other arguments name.
+        kernel_shape, offsets: as of minuet.KernelMap.
+    """
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout {layout!r} is not known: use one of {', '.join(LAYOUTS)}")
+    ndim = x.level.ndim
+    kernel = kernel_of(ndim, kernel_size, dilation, padding, kernel_shape, offsets)
+    strides = numbers(stride, ndim, "stride")
+    if submanifold and (max(strides) > 1 or padding is not None or transposed):
+        raise ValueError("a submanifold convolution has a stride of 1, no padding and is not transposed")
+    features = cast(x.features)
+    of_input, of_weight = is_recording(features), is_recording(weight)
+    purposes = int(Purpose.TRANSPOSED_CONVOLUTION if transposed else Purpose.CONVOLUTION)
+    if of_input or of_weight:
+        purposes = TRAINED
+    fine, coarse = _other_level(x, kernel, strides, transposed, x.level if submanifold else to, purposes)
+    made = fine.map_to(coarse, kernel, purposes)
+    out = fine if transposed else coarse
+    pairs, pair_count = made.pairs() if of_weight else (None, None)
+    key = _convolution_text(
+        (kernel.size, kernel.dilation, kernel.padding, kernel.shape, kernel.offsets),
+        strides,
+        groups,
+        fine is coarse,
+        transposed,
+        layout,
+    )
+    result = _convolution(
+        features, weight, bias, made.buffer, pairs, pair_count, out.count, key, made.key, made.number, out.rows
+    )
+    return SparseTensor(result, out)
+
+
+def linear(x: SparseTensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> SparseTensor:
+    """Multiplies each voxel's features with a weight [out, in], as torch.nn.functional.linear does."""
+    return convolution(x, weight, bias, submanifold=True, layout="spconv")
+
+
+def pooling(
+    x: SparseTensor,
+    reduction: str = "max",
+    *,
+    kernel_size: Axes = 2,
+    stride: Axes | None = None,
+    dilation: Axes = 1,
+    padding: Axes | None = None,
+    submanifold: bool = False,
+    transposed: bool = False,
+    to: Level | None = None,
+    kernel_shape: str = "box",
+    offsets: Offsets | None = None,
+) -> SparseTensor:
+    """Pools a sparse tensor.
+
+    Args:
+        reduction: "max", "average" (over the inputs that are there) or "sum".
+        stride: None: the kernel size.
+        transposed: the op goes back from the input's level to the one that it was made from. With "sum" it is an
+            unpooling.
+
+    All other arguments are those of convolution().
+    """
+    if reduction not in ("max", "average", "sum"):
+        raise ValueError(f"reduction {reduction!r} is not known: use max, average or sum")
+    ndim = x.level.ndim
+    kernel = kernel_of(ndim, kernel_size, dilation, padding, kernel_shape, offsets)
+    default = 1 if submanifold or offsets is not None else kernel_size
+    strides = numbers(default if stride is None else stride, ndim, "stride")
+    if submanifold and (max(strides) > 1 or padding is not None or transposed):
+        raise ValueError("a submanifold pooling has a stride of 1, no padding and is not transposed")
+    purposes = int(Purpose.TRANSPOSED_POOLING if transposed else Purpose.POOLING)
+    if is_recording(x.features):
+        purposes = TRAINED_POOLING
+    fine, coarse = _other_level(x, kernel, strides, transposed, x.level if submanifold else to, purposes)
+    made = fine.map_to(coarse, kernel, purposes)
+    out = fine if transposed else coarse
+    key = _convolution_text(
+        (kernel.size, kernel.dilation, kernel.padding, kernel.shape, kernel.offsets),
+        strides,
+        1,
+        fine is coarse,
+        transposed,
+        "minuet",
+        reduction,
+    )
+    result, _ = _pooling(x.features, made.buffer, key, made.key, made.number, out.rows)
+    return SparseTensor(result, out)
+
+
+def global_pooling(x: SparseTensor, reduction: str = "max", batch_size: int = 0) -> torch.Tensor:
+    """Returns the maximum, the average or the sum of the voxels of each cloud, [batch_size, channels]; 0 for a cloud
+    without voxels. `batch_size`: 0 for that of the geometry."""
+    if reduction not in ("max", "average", "sum"):
+        raise ValueError(f"reduction {reduction!r} is not known: use max, average or sum")
+    batch = batch_size or x.geometry.batch_size
+    if not batch:
+        raise ValueError("a global pooling needs a batch size: give it here, or to the Geometry of the coordinates")
+    level = x.level
+    return _global_pooling(x.features, level.coordinates, level.count, reduction, batch, max(level.capacity, batch))
+
+
+def gather_rows(features: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Returns the rows of features that `rows`, int32 [count], names, and zeros for -1. Unlike that of
+    torch.index_select, its gradient has the same bits each time."""
+    return _devoxelize(features, rows, None, None, None, None, int(PointBlend.NEAREST), [], [], [])
+
+
+class Voxels(NamedTuple):
+    """What voxelize() gives.
+
+    Attributes:
+        features: [voxels, channels].
+        coordinates: int32 [voxels, 1 + axes], the batch index first.
+        voxel_points: how many points count for each voxel, int32 [voxels].
+        point_rows: the voxel of each point, or -1 for a point that is dropped, int32 [points].
+        counts: int32 [6]: voxels, points that count, points outside, points whose position is not finite, points past
+            most_points_per_voxel, and points past most_voxels.
+        status: bits of minuet.CloudStatus, int32 [1]; there are no voxels unless it is 0.
+    """
+
+    features: torch.Tensor
+    coordinates: torch.Tensor
+    voxel_points: torch.Tensor
+    point_rows: torch.Tensor
+    counts: torch.Tensor
+    status: torch.Tensor
+
+
+def voxelize(
+    points: torch.Tensor,
+    voxel_size: Sequence[float],
+    *,
+    low: Sequence[float] | None = None,
+    high: Sequence[float] | None = None,
+    batch: torch.Tensor | None = None,
+    count: torch.Tensor | None = None,
+    first_column: int = 0,
+    channels: int | None = None,
+    feature: PointFeature = PointFeature.MEAN,
+    batch_size: int = 0,
+    most_points_per_voxel: int = 0,
+    most_voxels: int = 0,
+    capacity: int | None = None,
+) -> Voxels:
+    """Makes voxels of points, float32 [points, columns], whose first columns are the position.
+
+    Args:
+        voxel_size, low: of each axis; `low` is 0 by default.
+        high: where given, only points with low <= position < high count.
+        batch: the batch index of each point, int32 [points].
+        count: how many points there are, int32 [1] on the device.
+        first_column, channels: the features are these columns; None: all from first_column on.
+        feature: how the features of a voxel follow from those of its points.
+        most_points_per_voxel, most_voxels: 0: all.
+        capacity: the number of rows of the result, for capacity mode. None: the host reads the number of voxels.
+    """
+    ndim = len(voxel_size)
+    given = points.shape[1] - first_column if channels is None else channels
+    made = _voxelize(
+        points,
+        batch,
+        count,
+        list(voxel_size),
+        list(low or [0.0] * ndim),
+        list(high or []),
+        first_column,
+        given,
+        int(feature),
+        batch_size,
+        most_points_per_voxel,
+        most_voxels,
+        points.shape[0] if capacity is None else capacity,
+    )
+    features, coordinates, voxel_points, point_rows, counts, status = made
+    if capacity is not None:
+        return Voxels(features, coordinates, voxel_points, point_rows, counts, status)
+    rows, bits = read_numbers(torch.cat([counts[:1], status]))
+    if bits:
+        raise ValueError(f"the points cannot be voxelized: the status is {bits}; check the batch indices and the range")
+    return Voxels(features[:rows], coordinates[:rows], voxel_points[:rows], point_rows, counts, status)
+
+
+def devoxelize(
+    x: SparseTensor,
+    points: torch.Tensor,
+    voxel_size: Sequence[float],
+    *,
+    low: Sequence[float] | None = None,
+    batch: torch.Tensor | None = None,
+    count: torch.Tensor | None = None,
+    blend: PointBlend = PointBlend.CENTRES,
+) -> torch.Tensor:
+    """Returns features at points, [points, channels], of the voxels around them. Positions have no gradient.
+
+    Args:
+        points: float32 [points, columns], whose first columns are the position.
+        voxel_size, low: those of voxelize(), for the level of its voxels.
+        batch, count: those of voxelize().
+        blend: minuet.PointBlend.CENTRES or CORNERS. For the features of a point's own voxel, use gather_rows() with
+            the point_rows of voxelize().
+    """
+    if blend == PointBlend.NEAREST:
+        raise ValueError("the nearest voxel is that of point_rows: use gather_rows")
+    level = x.level
+    ndim = level.ndim
+    sizes = [size * stride for size, stride in zip(voxel_size, level.stride, strict=True)]
+    return _devoxelize(
+        x.features,
+        points,
+        batch,
+        level.coordinates,
+        count,
+        level.count,
+        int(blend),
+        sizes,
+        list(low or [0.0] * ndim),
+        [1] * ndim,
+    )
