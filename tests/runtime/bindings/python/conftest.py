@@ -46,9 +46,7 @@ def device(request: pytest.FixtureRequest, context: minuet.Context) -> minuet.De
     try:
         return minuet.Device(context, request.param)
     except minuet.UnavailableError as error:
-        skip_or_fail(
-            "gpu" if request.param != "cpu" else "cpu", str(error).split(" (")[0]
-        )
+        skip_or_fail("gpu" if request.param != "cpu" else "cpu", str(error).split(" (")[0])
         raise
 
 
@@ -60,9 +58,7 @@ def is_software(device: minuet.Device) -> bool:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Writes each skip with its reason to the file MINUET_SKIPS, for tools/lint/skips.py."""
     path = os.environ.get("MINUET_SKIPS")
-    is_worker = (
-        "PYTEST_XDIST_WORKER" in os.environ
-    )  # whose reports come to the process that started it, too
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ  # whose reports come to the process that started it, too
     if path and not is_worker and report.skipped and isinstance(report.longrepr, tuple):
         reason = " ".join(report.longrepr[2].removeprefix("Skipped: ").split())
         with open(path, "a") as file:
@@ -81,9 +77,7 @@ def cpu(context: minuet.Context) -> minuet.Device:
 
 @pytest.fixture
 def generator(request: pytest.FixtureRequest) -> Iterator[np.random.Generator]:
-    seed = int(
-        os.environ.get("MINUET_TEST_SEED") or int.from_bytes(os.urandom(4), "little")
-    )
+    seed = int(os.environ.get("MINUET_TEST_SEED") or int.from_bytes(os.urandom(4), "little"))
     print(f"MINUET_TEST_SEED={seed} repeats the inputs")
     yield np.random.default_rng(seed)
 
@@ -92,11 +86,7 @@ def run_python(
     code: str, *, environment: dict[str, str] | None = None, timeout: int = 120
 ) -> subprocess.CompletedProcess[str]:
     """Runs code in a new interpreter that finds the package as this one does."""
-    settings = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(PACKAGE), str(HERE)]),
-        **(environment or {}),
-    }
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE), str(HERE)]), **(environment or {})}
     return subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", code],
         env=settings,

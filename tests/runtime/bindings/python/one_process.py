@@ -49,12 +49,9 @@ def load_others():
         "LLVM " + ".".join(map(str, llvm.llvm_version_info)),
     ]
     for path in sorted(
-        glob.glob("/usr/lib/x86_64-linux-gnu/libLLVM-*.so.1")
-        + glob.glob("/usr/lib/llvm-*/lib/libLLVM-*.so.1")
+        glob.glob("/usr/lib/x86_64-linux-gnu/libLLVM-*.so.1") + glob.glob("/usr/lib/llvm-*/lib/libLLVM-*.so.1")
     )[-1:]:
-        ctypes.CDLL(
-            path, mode=ctypes.RTLD_GLOBAL
-        )  # its symbols come before ours for every later library
+        ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)  # its symbols come before ours for every later library
         versions.append(path)
     return torch, jax, llvm, versions
 
@@ -85,9 +82,7 @@ class Minuet:
         self.minuet = minuet
         self.context = minuet.Context(disable_disk_cache=True)
         self.device = minuet.Device(self.context, "cpu")
-        self.plan = minuet.Plan.network(
-            self.context, "minkunet42", channels=[8] * 9, dtype="float32", seed=1
-        )
+        self.plan = minuet.Plan.network(self.context, "minkunet42", channels=[8] * 9, dtype="float32", seed=1)
         self.plan.load(self.device)
         generator = np.random.default_rng(0)
         voxels = np.unique(generator.integers(-8, 8, (300, 3)), axis=0).astype(np.int32)
@@ -108,9 +103,7 @@ def reload(path):
         context = ctypes.c_void_p()
         assert library.minuet_context_create(None, ctypes.byref(context)) == 0
         device = ctypes.c_void_p()
-        assert (
-            library.minuet_device_open(context, b"cpu", None, ctypes.byref(device)) == 0
-        )
+        assert library.minuet_device_open(context, b"cpu", None, ctypes.byref(device)) == 0
         library.minuet_device_destroy(device)
         library.minuet_context_destroy(context)
         handle = library._handle
@@ -141,9 +134,7 @@ def work_of_all(torch, jax, llvm, network, expected):
     work_of_jax(jax)
     work_of_llvm(llvm)
     outputs = []
-    threads = [
-        threading.Thread(target=lambda: outputs.append(network.run())) for _ in range(2)
-    ]
+    threads = [threading.Thread(target=lambda: outputs.append(network.run())) for _ in range(2)]
     for thread in threads:
         thread.start()
     work_of_torch(torch)
@@ -165,11 +156,7 @@ def main():
     else:
         torch, jax, llvm, versions = load_others()
         network, expected = load_minuet(path)
-    (
-        work_of_torch(torch),
-        work_of_jax(jax),
-        work_of_llvm(llvm),
-    )  # which may set handlers of their own the first time
+    work_of_torch(torch), work_of_jax(jax), work_of_llvm(llvm)  # which may set handlers of their own the first time
     before = handlers()
     for _ in range(3):
         work_of_all(torch, jax, llvm, network, expected)

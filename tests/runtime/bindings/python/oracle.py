@@ -15,65 +15,40 @@ import numpy as np
 BOUNDS = {"float32": 1e-5, "tf32": 2e-3, "float16": 2e-3, "bfloat16": 1.6e-2}
 
 
-def make_cloud(
-    generator: np.random.Generator, count: int, extent: int = 6, batches: int = 2
-) -> np.ndarray:
+def make_cloud(generator: np.random.Generator, count: int, extent: int = 6, batches: int = 2) -> np.ndarray:
     """Returns unique coordinates int32 [count, 4] in random order, negative ones too."""
-    cells = np.array(
-        list(itertools.product(range(batches), *[range(-extent, extent)] * 3)), np.int32
-    )
+    cells = np.array(list(itertools.product(range(batches), *[range(-extent, extent)] * 3)), np.int32)
     return np.ascontiguousarray(generator.permutation(cells)[:count])
 
 
 def offsets_of(kernel_size: Sequence[int]) -> list[tuple[int, ...]]:
     """Returns -(K - 1) / 2 to K / 2 on each axis, the first axis slowest."""
-    return list(
-        itertools.product(
-            *[range(-((size - 1) // 2), size // 2 + 1) for size in kernel_size]
-        )
-    )
+    return list(itertools.product(*[range(-((size - 1) // 2), size // 2 + 1) for size in kernel_size]))
 
 
-def pairs_of(
-    inputs: np.ndarray,
-    outputs: np.ndarray,
-    kernel_size: Sequence[int],
-    step: Sequence[int],
-) -> np.ndarray:
+def pairs_of(inputs: np.ndarray, outputs: np.ndarray, kernel_size: Sequence[int], step: Sequence[int]) -> np.ndarray:
     """Returns (offset, input row, output row) of a forward map, ascending."""
     rows = {tuple(point): row for row, point in enumerate(inputs.tolist())}
     found = []
     for number, offset in enumerate(offsets_of(kernel_size)):
         for row, (batch, *point) in enumerate(outputs.tolist()):
-            at = (
-                batch,
-                *(p + o * s for p, o, s in zip(point, offset, step, strict=True)),
-            )
+            at = (batch, *(p + o * s for p, o, s in zip(point, offset, step, strict=True)))
             if at in rows:
                 found.append((number, rows[at], row))
     return np.array(sorted(found), np.int32).reshape(-1, 3)
 
 
 def downsample(points: np.ndarray, stride: int) -> set[tuple[int, ...]]:
-    return {
-        (batch, *(p // stride * stride for p in point))
-        for batch, *point in points.tolist()
-    }
+    return {(batch, *(p // stride * stride for p in point)) for batch, *point in points.tolist()}
 
 
-def convolve(
-    pairs: np.ndarray, features: np.ndarray, weight: np.ndarray, rows: int
-) -> tuple[np.ndarray, np.ndarray]:
+def convolve(pairs: np.ndarray, features: np.ndarray, weight: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the output, and the sum of magnitudes by which errors are measured."""
     output = np.zeros((rows, weight.shape[2]))
     magnitude = np.zeros_like(output)
     for offset, source, target in pairs.tolist():
-        output[target] += features[source].astype(np.float64) @ weight[offset].astype(
-            np.float64
-        )
-        magnitude[target] += np.abs(features[source].astype(np.float64)) @ np.abs(
-            weight[offset].astype(np.float64)
-        )
+        output[target] += features[source].astype(np.float64) @ weight[offset].astype(np.float64)
+        magnitude[target] += np.abs(features[source].astype(np.float64)) @ np.abs(weight[offset].astype(np.float64))
     return output, magnitude
 
 
@@ -83,15 +58,11 @@ def spread_groups(weight: np.ndarray, groups: int) -> np.ndarray:
     result = np.zeros((volume, inputs * groups, outputs), weight.dtype)
     for group in range(groups):
         columns = slice(group * outputs // groups, (group + 1) * outputs // groups)
-        result[:, group * inputs : (group + 1) * inputs, columns] = weight[
-            :, :, columns
-        ]
+        result[:, group * inputs : (group + 1) * inputs, columns] = weight[:, :, columns]
     return result
 
 
-def pool(
-    pairs: np.ndarray, features: np.ndarray, rows: int, reduction: str
-) -> tuple[np.ndarray, np.ndarray]:
+def pool(pairs: np.ndarray, features: np.ndarray, rows: int, reduction: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns the output, and of a max the input row that wins each element."""
     output = np.zeros((rows, features.shape[1]))
     winners = np.full(output.shape, -1, np.int32)
@@ -108,9 +79,7 @@ def pool(
     return output, winners
 
 
-def expect_close(
-    actual: np.ndarray, expected: np.ndarray, magnitude: np.ndarray, dtype: str
-) -> None:
+def expect_close(actual: np.ndarray, expected: np.ndarray, magnitude: np.ndarray, dtype: str) -> None:
     difference = np.abs(actual.astype(np.float64) - expected)
     limit = BOUNDS[dtype] * (magnitude + np.abs(expected)) + 1e-30
     worst = float(np.max(difference / limit, initial=0.0))
@@ -122,9 +91,7 @@ def shared_folder() -> pathlib.Path:
     return pathlib.Path(os.environ.get("MINUET_SHARED") or root / "../shared")
 
 
-def read_safetensors(
-    path: pathlib.Path,
-) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+def read_safetensors(path: pathlib.Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     content = path.read_bytes()
     (length,) = struct.unpack("<Q", content[:8])
     header = json.loads(content[8 : 8 + length])
@@ -133,11 +100,7 @@ def read_safetensors(
     tensors = {}
     for name, item in header.items():
         begin, end = (8 + length + offset for offset in item["data_offsets"])
-        tensors[name] = (
-            np.frombuffer(content[begin:end], kinds[item["dtype"]])
-            .reshape(item["shape"])
-            .copy()
-        )
+        tensors[name] = np.frombuffer(content[begin:end], kinds[item["dtype"]]).reshape(item["shape"]).copy()
     return metadata, tensors
 
 

@@ -23,11 +23,7 @@ NOT_CALLED = {
 
 def test_declarations_are_those_of_the_headers():
     pytest.importorskip("pycparser")
-    done = subprocess.run(
-        [sys.executable, PACKAGE / "generate_abi.py", "--check"],
-        capture_output=True,
-        text=True,
-    )
+    done = subprocess.run([sys.executable, PACKAGE / "generate_abi.py", "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -37,71 +33,44 @@ def test_check_finds_a_header_that_has_moved(tmp_path):
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "include", tmp_path / "include")
     header = tmp_path / "include/minuet/minuet.h"
-    header.write_text(
-        header.read_text().replace("int64_t cpu_threads;", "int32_t cpu_threads;")
-    )
-    done = subprocess.run(
-        [sys.executable, package / "generate_abi.py", "--check"],
-        capture_output=True,
-        text=True,
-    )
+    header.write_text(header.read_text().replace("int64_t cpu_threads;", "int32_t cpu_threads;"))
+    done = subprocess.run([sys.executable, package / "generate_abi.py", "--check"], capture_output=True, text=True)
     assert done.returncode == 1
     assert "cpu_threads" in done.stdout
 
 
 def structs():
-    kinds = [
-        kind
-        for kind in vars(_abi).values()
-        if isinstance(kind, type) and issubclass(kind, ctypes.Structure)
-    ]
+    kinds = [kind for kind in vars(_abi).values() if isinstance(kind, type) and issubclass(kind, ctypes.Structure)]
     return [kind for kind in kinds if hasattr(kind, "_fields_")]
 
 
 def test_layouts_are_those_of_the_compiler(tmp_path):
-    lines = [
-        f"#include <minuet/{path.name}>"
-        for path in sorted((ROOT / "include/minuet").glob("*.h"))
-    ]
+    lines = [f"#include <minuet/{path.name}>" for path in sorted((ROOT / "include/minuet").glob("*.h"))]
     names = [kind.__name__ for kind in structs()]
     assert len(names) > 30
     for name in names:
         kind = getattr(_abi, name)
-        lines.append(
-            f'_Static_assert(sizeof({name}) == {ctypes.sizeof(kind)}, "{name}");'
-        )
+        lines.append(f'_Static_assert(sizeof({name}) == {ctypes.sizeof(kind)}, "{name}");')
         for field, *_ in kind._fields_:
             offset = getattr(kind, field).offset
-            lines.append(
-                f'_Static_assert(offsetof({name}, {field}) == {offset}, "{name}.{field}");'
-            )
+            lines.append(f'_Static_assert(offsetof({name}, {field}) == {offset}, "{name}.{field}");')
     source = tmp_path / "layouts.c"
     source.write_text("\n".join(lines) + "\n")
     done = subprocess.run(
-        ["cc", "-std=c11", "-fsyntax-only", f"-I{ROOT / 'include'}", source],
-        capture_output=True,
-        text=True,
+        ["cc", "-std=c11", "-fsyntax-only", f"-I{ROOT / 'include'}", source], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
 
 
 def test_every_function_is_called():
-    text = "".join(
-        path.read_text()
-        for path in (PACKAGE / "minuet").glob("_[a-z]*.py")
-        if path.name != "_abi.py"
-    )
+    text = "".join(path.read_text() for path in (PACKAGE / "minuet").glob("_[a-z]*.py") if path.name != "_abi.py")
     called = set(re.findall(r"minuet_\w+", text))
     missing = set(_abi.FUNCTIONS) - called
     assert missing == set(NOT_CALLED)
 
 
 def test_every_option_is_set():
-    text = "".join(
-        path.read_text()
-        for path in (PACKAGE / "minuet").glob("_[a-z]*.py")
-        if path.name != "_abi.py"
-    )
+    text = "".join(path.read_text() for path in (PACKAGE / "minuet").glob("_[a-z]*.py") if path.name != "_abi.py")
     for kind in structs():
         if not kind.__name__.endswith(("_options", "_arguments")):
             continue
@@ -118,24 +87,17 @@ def test_struct_sizes_are_set():
     for path in (PACKAGE / "minuet").glob("_[a-z]*.py"):
         if path.name == "_abi.py":
             continue
-        for name, argument in re.findall(
-            r"= _abi\.(minuet_\w+)\(([^)]*)", path.read_text()
-        ):
+        for name, argument in re.findall(r"= _abi\.(minuet_\w+)\(([^)]*)", path.read_text()):
             kind = getattr(_abi, name)
             if isinstance(kind, type) and "struct_size" in dict(kind._fields_):
-                assert argument.lstrip().startswith(
-                    f"struct_size=ctypes.sizeof(_abi.{name}"
-                ), f"{path.name}: {name}"
+                assert argument.lstrip().startswith(f"struct_size=ctypes.sizeof(_abi.{name}"), f"{path.name}: {name}"
 
 
 def test_integers_that_c_would_cut_off():
     row = _abi.minuet_pyramid_level(capacity=np.int64(7))
     assert (row.capacity, row.parent) == (7, 0)
     for value in (2**31, -(2**31) - 1, 2**40):
-        with pytest.raises(
-            ValueError,
-            match=f"parent is {value}, and -2147483648 to 2147483647 are taken",
-        ):
+        with pytest.raises(ValueError, match=f"parent is {value}, and -2147483648 to 2147483647 are taken"):
             row.parent = value
     row.parent = -(2**31)
     assert row.parent == -(2**31)

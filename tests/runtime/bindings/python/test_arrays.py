@@ -42,16 +42,7 @@ class OnlyCuda:
 
 
 def test_buffers_of_all_kinds():
-    for kind in (
-        "float16",
-        "float32",
-        "float64",
-        "int8",
-        "uint8",
-        "int32",
-        "int64",
-        "bool",
-    ):
+    for kind in ("float16", "float32", "float64", "int8", "uint8", "int32", "int64", "bool"):
         array = np.zeros((2, 3), kind)
         found = view(array, None, 0, "x")
         assert (found.kind, found.shape, found.is_contiguous) == (kind, (2, 3), True)
@@ -111,13 +102,9 @@ def test_bfloat16_bits():
     view(np.zeros((2, 4), "V2"), None, 0, "x").require("x", "bfloat16", (2, 4))
     ml_dtypes = pytest.importorskip("ml_dtypes")
     assert minuet.bfloat16 == ml_dtypes.bfloat16
-    view(np.zeros((2, 4), ml_dtypes.bfloat16), None, 0, "x").require(
-        "x", "bfloat16", (2, 4)
-    )
+    view(np.zeros((2, 4), ml_dtypes.bfloat16), None, 0, "x").require("x", "bfloat16", (2, 4))
     with pytest.raises(TypeError, match="bits as uint16"):
-        view(np.zeros((2, 4), np.float16), None, 0, "x").require(
-            "x", "bfloat16", (2, 4)
-        )
+        view(np.zeros((2, 4), np.float16), None, 0, "x").require("x", "bfloat16", (2, 4))
 
 
 @pytest.mark.parametrize(
@@ -194,10 +181,7 @@ def test_copies(device):
     np.testing.assert_array_equal(device.to_host(copy), array)
     with pytest.raises(ValueError, match="not contiguous"):
         device.to_device(array[:, ::2])
-    assert device.to_host(device.to_device(np.zeros((0, 3), np.float32))).shape == (
-        0,
-        3,
-    )
+    assert device.to_host(device.to_device(np.zeros((0, 3), np.float32))).shape == (0, 3)
 
 
 def test_device_arrays(device):
@@ -205,24 +189,14 @@ def test_device_arrays(device):
         assert isinstance(device.empty((2, 3)), np.ndarray)
         return
     array = device.to_device(np.arange(6, dtype=np.float16).reshape(2, 3))
-    assert (array.shape, array.ndim, len(array), array.nbytes, array.dtype) == (
-        (2, 3),
-        2,
-        2,
-        12,
-        np.float16,
-    )
+    assert (array.shape, array.ndim, len(array), array.nbytes, array.dtype) == ((2, 3), 2, 2, 12, np.float16)
     assert "float16" in repr(array)
     interface = array.__cuda_array_interface__
     assert interface["typestr"] == "<f2"
     assert interface["stream"] == 1
     assert array.__dlpack_device__() == (2, 0)
     imported = _dlpack.Imported(array, 1)
-    assert (imported.address, imported.shape, imported.kind) == (
-        interface["data"][0],
-        (2, 3),
-        "float16",
-    )
+    assert (imported.address, imported.shape, imported.kind) == (interface["data"][0], (2, 3), "float16")
     assert imported.device == (2, 0)
     with pytest.raises(BufferError):
         array.__dlpack__(dl_device=(1, 0))
@@ -272,9 +246,7 @@ class HostTensor:
         return self.device
 
     def __dlpack__(self, **arguments):
-        return _dlpack.export(
-            self, self.array.ctypes.data, self.array.shape, self.kind, self.device
-        )
+        return _dlpack.export(self, self.array.ctypes.data, self.array.shape, self.kind, self.device)
 
 
 @pytest.mark.parametrize("kind, device", [("bfloat16", (1, 0)), ("float32", (2, 0))])
@@ -343,18 +315,12 @@ def test_bfloat16_weights_on_the_host(form):
     if form == "ml_dtypes":
         given = bits.view(pytest.importorskip("ml_dtypes").bfloat16)
     else:
-        given = {
-            "uint16": bits,
-            "V2": bits.view("V2"),
-            "dlpack": HostTensor(bits, "bfloat16"),
-        }[form]
+        given = {"uint16": bits, "V2": bits.view("V2"), "dlpack": HostTensor(bits, "bfloat16")}[form]
     found = _arrays.host_floats(given, "weight")
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
     if form == "uint16":
-        np.testing.assert_array_equal(
-            _arrays.host_floats(given[:, ::2], "weight"), expected[:, ::2]
-        )
+        np.testing.assert_array_equal(_arrays.host_floats(given[:, ::2], "weight"), expected[:, ::2])
 
 
 def test_without_ml_dtypes():
@@ -366,17 +332,7 @@ def test_without_ml_dtypes():
     environment.pop("MINUET_SKIPS", None)
     files = [HERE / "test_arrays.py", HERE / "test_ops.py"]
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            *files,
-            "-k",
-            "cpu or not cuda",
-        ],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", "cpu or not cuda"],
         env=environment,
         capture_output=True,
         text=True,
@@ -386,13 +342,8 @@ def test_without_ml_dtypes():
 
 
 def test_masks_are_refused():
-    masked = np.ma.masked_array(
-        np.ones((2, 3), np.float32), mask=[[0, 0, 1], [0, 0, 0]]
-    )
-    for read in (
-        lambda: view(masked, None, 0, "x"),
-        lambda: _arrays.host_floats(masked, "x"),
-    ):
+    masked = np.ma.masked_array(np.ones((2, 3), np.float32), mask=[[0, 0, 1], [0, 0, 0]])
+    for read in (lambda: view(masked, None, 0, "x"), lambda: _arrays.host_floats(masked, "x")):
         with pytest.raises(TypeError, match="x is a masked array"):
             read()
 
@@ -403,17 +354,11 @@ def test_producers_that_refuse(context):
             return (1, 0)
 
         def __dlpack__(self, **arguments):
-            raise BufferError(
-                "Can't export tensors that require gradient, use tensor.detach()"
-            )
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
 
-    with pytest.raises(
-        ValueError, match=r"x cannot be read by DLPack: .* use tensor.detach"
-    ):
+    with pytest.raises(ValueError, match=r"x cannot be read by DLPack: .* use tensor.detach"):
         view(Refusing(), None, 0, "x")
-    with pytest.raises(
-        ValueError, match=r"weight cannot be read by DLPack: .* use tensor.detach"
-    ):
+    with pytest.raises(ValueError, match=r"weight cannot be read by DLPack: .* use tensor.detach"):
         minuet.Plan.convolution(context, Refusing())
 
 
@@ -438,9 +383,7 @@ def test_memory_of_another_device(device, context):
         elsewhere.append(OnlyCuda(0x7F0000000000, (1, 8, 8)))
     for array in elsewhere:
         message = (
-            "memory of a GPU, and the device is cpu"
-            if device.is_cpu
-            else "is on cuda:3, and the device is cuda:0"
+            "memory of a GPU, and the device is cpu" if device.is_cpu else "is on cuda:3, and the device is cuda:0"
         )
         for act in (
             lambda array=array: parameters.set({"weight": array}),
@@ -460,9 +403,7 @@ def test_memory_of_another_device(device, context):
 def without_streams(monkeypatch, name):
     """Has a function of the library work on the default stream, whatever stream it is given last."""
     real = getattr(_library.library, name)
-    monkeypatch.setattr(
-        _library.library, name, lambda *arguments: real(*arguments[:-1], 0)
-    )
+    monkeypatch.setattr(_library.library, name, lambda *arguments: real(*arguments[:-1], 0))
 
 
 def test_outputs_note_their_stream(device, context, monkeypatch):
@@ -475,43 +416,20 @@ def test_outputs_note_their_stream(device, context, monkeypatch):
     plan.load(device)
     parameters = minuet.Parameters(plan, device)
     parameters.set({0: np.ones((1, 8, 8), np.float32)})
-    pyramid = minuet.Pyramid(
-        context, [minuet.Level(4)], [minuet.Map(0, 0, 1)], keep_coordinates=[0]
-    )
+    pyramid = minuet.Pyramid(context, [minuet.Level(4)], [minuet.Map(0, 0, 1)], keep_coordinates=[0])
     pyramid.load(device)
-    buffer, workspace = (
-        device.empty(size, "uint8") for size in pyramid.bytes(device.arch)
-    )
+    buffer, workspace = (device.empty(size, "uint8") for size in pyramid.bytes(device.arch))
     counts, status = device.empty(2, "int32"), device.empty(1, "int32")
-    for name in (
-        "coordinates_export",
-        "parameters_get",
-        "pyramid_build",
-        "pyramid_coordinates",
-    ):
+    for name in ("coordinates_export", "parameters_get", "pyramid_build", "pyramid_coordinates"):
         without_streams(monkeypatch, f"minuet_{name}")
-    rows, value, level = (
-        device.empty((2, 4), "int32"),
-        device.empty((1, 8, 8)),
-        device.empty((4, 4), "int32"),
-    )
+    rows, value, level = device.empty((2, 4), "int32"), device.empty((1, 8, 8)), device.empty((4, 4), "int32")
     coordinates.export(out=rows, stream=4711)
     parameters.get(0, out=value, stream=4711)
-    pyramid.build(
-        device,
-        cloud,
-        buffer=buffer,
-        workspace=workspace,
-        counts=counts,
-        status=status,
-        stream=4711,
-    )
+    pyramid.build(device, cloud, buffer=buffer, workspace=workspace, counts=counts, status=status, stream=4711)
     assert cloud._written == 0
     assert cloud._used == {0, 4711}
     pyramid.coordinates(device, buffer, 0, out=level, stream=4712)
-    assert [item._written for item in (rows, value, buffer, counts, status, level)] == [
-        4711
-    ] * 5 + [4712]
+    assert [item._written for item in (rows, value, buffer, counts, status, level)] == [4711] * 5 + [4712]
     assert buffer._used == {0, 4711, 4712}
 
 
@@ -534,16 +452,8 @@ def test_memory_of_an_allocator_goes_back_after_the_work(device, context, monkey
     pooled = minuet.Device(context, device.name, allocator=Pool())
     log = []
     real = _library.library.minuet_device_free
-    monkeypatch.setattr(
-        _library.library,
-        "minuet_device_synchronize",
-        lambda _, stream: log.append(stream) or 0,
-    )
-    monkeypatch.setattr(
-        _library.library,
-        "minuet_device_free",
-        lambda *given: log.append("free") or real(*given),
-    )
+    monkeypatch.setattr(_library.library, "minuet_device_synchronize", lambda _, stream: log.append(stream) or 0)
+    monkeypatch.setattr(_library.library, "minuet_device_free", lambda *given: log.append("free") or real(*given))
     array = pooled.empty((4, 8), stream=11)
     _arrays.device_view(array, pooled, 12, "x")
     _arrays.device_view(array, pooled, 13, "x").require_writable("x", 13)

@@ -26,10 +26,7 @@ class Batch:
 
 
 def make_batch(generator, rows, dtype):
-    means, spreads = (
-        generator.uniform(-8, 8, CHANNELS),
-        generator.uniform(0.5, 3, CHANNELS),
-    )
+    means, spreads = generator.uniform(-8, 8, CHANNELS), generator.uniform(0.5, 3, CHANNELS)
     features = [
         generator.normal(means, spreads, (rows, CHANNELS)),
         *generator.uniform(-2, 2, (2, rows, CHANNELS)),
@@ -43,21 +40,16 @@ class Reference:
 
     def __init__(self, batch, has_residual, has_relu):
         x, residual, gradient = (
-            oracle.decode(each).astype(np.float64)
-            for each in (batch.input, batch.residual, batch.gradient)
+            oracle.decode(each).astype(np.float64) for each in (batch.input, batch.residual, batch.gradient)
         )
         weight, bias = batch.weight.astype(np.float64), batch.bias.astype(np.float64)
         self.rows, self.mean = len(x), x.mean(0)
         self.variance = ((x - self.mean) ** 2).mean(0)
         self.inverse_std = 1 / np.sqrt(self.variance + EPS)
         normal = (x - self.mean) * self.inverse_std
-        size = (
-            np.abs(normal) + np.abs(self.mean) * self.inverse_std
-        )  # The mean is stored in fp32.
+        size = np.abs(normal) + np.abs(self.mean) * self.inverse_std  # The mean is stored in fp32.
         self.output = normal * weight + bias + residual * has_residual
-        self.output_size = (
-            size * np.abs(weight) + np.abs(bias) + np.abs(residual) * has_residual
-        )
+        self.output_size = size * np.abs(weight) + np.abs(bias) + np.abs(residual) * has_residual
         # A result this close to 0 may have the other sign in fp32.
         self.is_close = has_relu & (np.abs(self.output) < 1e-3)
         passes = (self.output > 0) | (not has_relu)
@@ -65,17 +57,10 @@ class Reference:
             self.output = np.maximum(self.output, 0)
         g = self.of_residual = np.where(passes & ~self.is_close, gradient, 0)
         self.of_bias, self.of_bias_size = g.sum(0), np.abs(g).sum(0)
-        self.of_weight, self.of_weight_size = (
-            (g * normal).sum(0),
-            (np.abs(g) * size).sum(0),
-        )
-        self.of_input = (
-            self.inverse_std * weight * (g - g.mean(0) - normal * (g * normal).mean(0))
-        )
+        self.of_weight, self.of_weight_size = (g * normal).sum(0), (np.abs(g) * size).sum(0)
+        self.of_input = self.inverse_std * weight * (g - g.mean(0) - normal * (g * normal).mean(0))
         self.of_input_size = (
-            self.inverse_std
-            * np.abs(weight)
-            * (np.abs(g) + np.abs(g).mean(0) + size * (np.abs(g) * size).mean(0))
+            self.inverse_std * np.abs(weight) * (np.abs(g) + np.abs(g).mean(0) + size * (np.abs(g) * size).mean(0))
         )
 
 
@@ -112,37 +97,20 @@ def test_one_rank(device, context, generator, dtype, has_residual, has_relu):
     batch = make_batch(generator, rows, dtype)
     reference = Reference(batch, has_residual, has_relu)
     op = minuet.BatchNorm(
-        context,
-        CHANNELS,
-        eps=EPS,
-        running_mean=True,
-        momentum=0.25,
-        residual=has_residual,
-        relu=has_relu,
-        dtype=dtype,
+        context, CHANNELS, eps=EPS, running_mean=True, momentum=0.25, residual=has_residual, relu=has_relu, dtype=dtype
     )
     op.load(device)
-    given = {
-        "weight": device.to_device(batch.weight),
-        "bias": device.to_device(batch.bias),
-    }
+    given = {"weight": device.to_device(batch.weight), "bias": device.to_device(batch.bias)}
     given["row_count"] = device.to_device(np.array([rows], np.int32))
     given["workspace"] = device.empty(op.bytes(device.arch, capacity), "uint8")
     x = padded(device, batch.input, capacity, dtype)
     residual = padded(device, batch.residual, capacity, dtype) if has_residual else None
     old_mean = generator.uniform(-2, 2, CHANNELS).astype(np.float32)
     old_variance = generator.uniform(0, 2, CHANNELS).astype(np.float32)
-    mean, variance, count = (
-        device.to_device(each)
-        for each in (old_mean, old_variance, np.array([4], np.int64))
-    )
+    mean, variance, count = (device.to_device(each) for each in (old_mean, old_variance, np.array([4], np.int64)))
     running = {"running_mean": mean, "running_variance": variance, "batch_count": count}
     out = minuet.Normalized(
-        poisoned(device, (capacity, CHANNELS), dtype),
-        poisoned(device, 2 * CHANNELS + 1),
-        mean,
-        variance,
-        count,
+        poisoned(device, (capacity, CHANNELS), dtype), poisoned(device, 2 * CHANNELS + 1), mean, variance, count
     )
     done = op.forward(device, x, residual=residual, **given, **running, out=out)
     assert done == out
@@ -151,12 +119,7 @@ def test_one_rank(device, context, generator, dtype, has_residual, has_relu):
     assert not output[rows:].any()
     expect_saved(device, out.saved, reference)
     expected = 0.75 * old_mean + 0.25 * reference.mean
-    oracle.expect_close(
-        device.to_host(mean),
-        expected,
-        np.abs(old_mean) + np.abs(reference.mean),
-        "float32",
-    )
+    oracle.expect_close(device.to_host(mean), expected, np.abs(old_mean) + np.abs(reference.mean), "float32")
     expected = 0.75 * old_variance + 0.25 * reference.variance * rows / (rows - 1)
     oracle.expect_close(device.to_host(variance), expected, expected, "float32")
     assert device.to_host(count).tolist() == [5]
@@ -167,42 +130,25 @@ def test_one_rank(device, context, generator, dtype, has_residual, has_relu):
         input=poisoned(device, (capacity, CHANNELS), dtype),
         weight=poisoned(device, CHANNELS),
         bias=poisoned(device, CHANNELS),
-        residual=poisoned(device, (capacity, CHANNELS), dtype)
-        if has_residual
-        else None,
+        residual=poisoned(device, (capacity, CHANNELS), dtype) if has_residual else None,
     )
     assert op.backward(device, x, gradient, out.saved, **given, out=wanted) == wanted
     of_input = read(device, wanted.input)
-    oracle.expect_close(
-        of_input[:rows], reference.of_input, reference.of_input_size, dtype
-    )
+    oracle.expect_close(of_input[:rows], reference.of_input, reference.of_input_size, dtype)
     assert not of_input[rows:].any()
     for times in (1, 2):
         oracle.expect_close(
-            device.to_host(wanted.weight),
-            times * reference.of_weight,
-            times * reference.of_weight_size,
-            "float32",
+            device.to_host(wanted.weight), times * reference.of_weight, times * reference.of_weight_size, "float32"
         )
         oracle.expect_close(
-            device.to_host(wanted.bias),
-            times * reference.of_bias,
-            times * reference.of_bias_size,
-            "float32",
+            device.to_host(wanted.bias), times * reference.of_bias, times * reference.of_bias_size, "float32"
         )
-        op.backward(
-            device, x, gradient, out.saved, **given, accumulate=True, out=wanted
-        )
+        op.backward(device, x, gradient, out.saved, **given, accumulate=True, out=wanted)
     if has_residual:
         of_residual = read(device, wanted.residual)
-        assert (
-            np.array_equal(of_residual[:rows], reference.of_residual)
-            and not of_residual[rows:].any()
-        )
+        assert np.array_equal(of_residual[:rows], reference.of_residual) and not of_residual[rows:].any()
     of_bias = minuet.NormGradients(bias=wanted.bias)
-    fresh = op.backward(
-        device, x, gradient, out.saved, **given, accumulate=True, out=of_bias
-    )
+    fresh = op.backward(device, x, gradient, out.saved, **given, accumulate=True, out=of_bias)
     assert fresh.weight is None and fresh.bias is wanted.bias
     assert np.array_equal(read(device, fresh.input), of_input)
 
@@ -215,20 +161,12 @@ def test_several_ranks(device, context, generator, dtype, has_residual):
     batch = make_batch(generator, rows, dtype)
     reference = Reference(batch, has_residual, True)
     gradient = mask_gradient(batch, reference)
-    op = minuet.BatchNorm(
-        context, CHANNELS, eps=EPS, residual=has_residual, relu=True, dtype=dtype
-    )
+    op = minuet.BatchNorm(context, CHANNELS, eps=EPS, residual=has_residual, relu=True, dtype=dtype)
     op.load(device)
-    norm = {
-        "weight": device.to_device(batch.weight),
-        "bias": device.to_device(batch.bias),
-    }
+    norm = {"weight": device.to_device(batch.weight), "bias": device.to_device(batch.bias)}
     ranks = [slice(begin, end) for begin, end in itertools.pairwise(cuts)]
     parts = [device.to_device(batch.input[rank]) for rank in ranks]
-    residuals = [
-        device.to_device(batch.residual[rank]) if has_residual else None
-        for rank in ranks
-    ]
+    residuals = [device.to_device(batch.residual[rank]) if has_residual else None for rank in ranks]
     gradients = [device.to_device(gradient[rank]) for rank in ranks]
 
     moments = [device.to_host(op.sum(device, part)) for part in parts]
@@ -246,37 +184,18 @@ def test_several_ranks(device, context, generator, dtype, has_residual):
     summed = []
     for part, of_output, each in zip(parts, gradients, done, strict=True):
         masks = each.output if has_residual else None
-        summed.append(
-            op.sum_gradients(device, part, of_output, each.saved, output=masks, **norm)
-        )
-    for name, size in (
-        ("weight", reference.of_weight_size),
-        ("bias", reference.of_bias_size),
-    ):
-        total = np.sum(
-            [device.to_host(getattr(each, name)) for each in summed],
-            0,
-            dtype=np.float64,
-        )
+        summed.append(op.sum_gradients(device, part, of_output, each.saved, output=masks, **norm))
+    for name, size in (("weight", reference.of_weight_size), ("bias", reference.of_bias_size)):
+        total = np.sum([device.to_host(getattr(each, name)) for each in summed], 0, dtype=np.float64)
         oracle.expect_close(total, getattr(reference, f"of_{name}"), size, "float32")
     sums = device.to_device(np.sum([device.to_host(each.sums) for each in summed], 0))
     of_input = []
     for part, of_output, each, rank in zip(parts, gradients, done, summed, strict=True):
         unread = None if has_residual else of_output
         of_residual = rank.residual if has_residual else None
-        made = op.apply_gradients(
-            device,
-            part,
-            unread,
-            each.saved,
-            sums,
-            residual_gradient=of_residual,
-            **norm,
-        )
+        made = op.apply_gradients(device, part, unread, each.saved, sums, residual_gradient=of_residual, **norm)
         of_input.append(read(device, made))
-    oracle.expect_close(
-        np.concatenate(of_input), reference.of_input, reference.of_input_size, dtype
-    )
+    oracle.expect_close(np.concatenate(of_input), reference.of_input, reference.of_input_size, dtype)
     if has_residual:
         of_residual = np.concatenate([read(device, each.residual) for each in summed])
         assert np.array_equal(of_residual, reference.of_residual)
@@ -299,22 +218,16 @@ def test_two_steps_of_one_rank_have_the_bits_of_one(device, context, generator):
     one = op.backward(device, x, gradient, whole.saved)
     two = op.sum_gradients(device, x, gradient, whole.saved)
     out = poisoned(device, (500, CHANNELS), "float16")
-    assert (
-        op.apply_gradients(device, x, gradient, whole.saved, two.sums, out=out) is out
-    )
+    assert op.apply_gradients(device, x, gradient, whole.saved, two.sums, out=out) is out
     assert np.array_equal(read(device, one.input), read(device, out))
     for name in ("weight", "bias"):
-        assert np.array_equal(
-            device.to_host(getattr(one, name)), device.to_host(getattr(two, name))
-        )
+        assert np.array_equal(device.to_host(getattr(one, name)), device.to_host(getattr(two, name)))
     assert one.sums is None and two.input is None and one.residual is None
 
 
 def test_cumulative_statistics_and_columns(device, context, generator):
     """The running statistics are the means over the batches. On the CPU, features are columns of a wider matrix."""
-    op = minuet.BatchNorm(
-        context, CHANNELS, eps=EPS, running_mean=True, cumulative=True
-    )
+    op = minuet.BatchNorm(context, CHANNELS, eps=EPS, running_mean=True, cumulative=True)
     op.load(device)
     batches = [make_batch(generator, rows, "float32") for rows in (40, 60, 25)]
     references = [Reference(each, False, False) for each in batches]
@@ -340,12 +253,8 @@ def test_cumulative_statistics_and_columns(device, context, generator):
     mean = np.mean([each.mean for each in references], 0)
     size = np.mean([np.abs(each.mean) for each in references], 0)
     oracle.expect_close(device.to_host(now.running_mean), mean, size, "float32")
-    variance = np.mean(
-        [each.variance * each.rows / (each.rows - 1) for each in references], 0
-    )
-    oracle.expect_close(
-        device.to_host(now.running_variance), variance, variance, "float32"
-    )
+    variance = np.mean([each.variance * each.rows / (each.rows - 1) for each in references], 0)
+    oracle.expect_close(device.to_host(now.running_variance), variance, variance, "float32")
 
 
 def test_without_rows(device, context):
@@ -353,25 +262,14 @@ def test_without_rows(device, context):
     op.load(device)
     numbers = np.arange(CHANNELS, dtype=np.float32)
     x = device.empty((0, CHANNELS), "float32")
-    running = [
-        device.to_device(each)
-        for each in (numbers, numbers + 1, np.array([3], np.int64))
-    ]
-    done = op.forward(
-        device,
-        x,
-        running_mean=running[0],
-        running_variance=running[1],
-        batch_count=running[2],
-    )
+    running = [device.to_device(each) for each in (numbers, numbers + 1, np.array([3], np.int64))]
+    done = op.forward(device, x, running_mean=running[0], running_variance=running[1], batch_count=running[2])
     assert np.array_equal(device.to_host(done.running_mean), numbers)
     assert np.array_equal(device.to_host(done.running_variance), numbers + 1)
     assert device.to_host(done.batch_count).tolist() == [3]
     given = op.backward(device, x, x, done.saved)
     assert given.input.shape == (0, CHANNELS)
-    assert (
-        not device.to_host(given.weight).any() and not device.to_host(given.bias).any()
-    )
+    assert not device.to_host(given.weight).any() and not device.to_host(given.bias).any()
 
 
 def test_refusals(context, cpu):
@@ -396,16 +294,10 @@ def test_refusals(context, cpu):
     with pytest.raises(minuet.InvalidArgumentError, match="residual is given"):
         op.forward(cpu, x, residual=x.copy())
     for name in ("running_mean", "batch_count"):
-        array = (
-            np.ones(4, np.float32) if name == "running_mean" else np.ones(1, np.int64)
-        )
-        with pytest.raises(
-            minuet.InvalidArgumentError, match="created without has_running_mean"
-        ):
+        array = np.ones(4, np.float32) if name == "running_mean" else np.ones(1, np.int64)
+        with pytest.raises(minuet.InvalidArgumentError, match="created without has_running_mean"):
             op.forward(cpu, x, **{name: array})
-        with pytest.raises(
-            minuet.InvalidArgumentError, match="created without has_running_mean"
-        ):
+        with pytest.raises(minuet.InvalidArgumentError, match="created without has_running_mean"):
             op.forward(cpu, x, out=minuet.Normalized(**{name: array}))
     with pytest.raises(minuet.InvalidArgumentError, match="output"):
         op.forward(cpu, x, out=minuet.Normalized(output=x))
@@ -427,21 +319,11 @@ def test_refusals(context, cpu):
     with pytest.raises(ValueError, match="neither weight nor bias"):
         op.backward(cpu, x, x.copy(), saved, accumulate=True)
     with pytest.raises(ValueError, match="out has sums"):
-        op.backward(
-            cpu,
-            x,
-            x.copy(),
-            saved,
-            out=minuet.NormGradients(sums=np.zeros(8, np.float32)),
-        )
+        op.backward(cpu, x, x.copy(), saved, out=minuet.NormGradients(sums=np.zeros(8, np.float32)))
     with pytest.raises(ValueError, match="out has input"):
-        op.sum_gradients(
-            cpu, x, x.copy(), saved, out=minuet.NormGradients(input=x.copy())
-        )
+        op.sum_gradients(cpu, x, x.copy(), saved, out=minuet.NormGradients(input=x.copy()))
     with pytest.raises(minuet.InvalidArgumentError, match="residual_gradient is given"):
-        op.backward(
-            cpu, x, x.copy(), saved, out=minuet.NormGradients(residual=x.copy())
-        )
+        op.backward(cpu, x, x.copy(), saved, out=minuet.NormGradients(residual=x.copy()))
     with pytest.raises(minuet.InvalidArgumentError, match="sums is null"):
         op.apply_gradients(cpu, x, x.copy(), saved, None)
     cumulative = minuet.BatchNorm(context, 4, running_mean=True, cumulative=True)

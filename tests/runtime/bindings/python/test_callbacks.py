@@ -50,10 +50,7 @@ except minuet.ResourceExhaustedError:
     assert "RuntimeError: broken pool" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "hook",
-    ["lambda args: 1 / 0", "None", "lambda args: print(args.exc_type, args.err_msg)"],
-)
+@pytest.mark.parametrize("hook", ["lambda args: 1 / 0", "None", "lambda args: print(args.exc_type, args.err_msg)"])
 def test_an_error_in_an_allocator_with_other_hooks(hook):
     done = run_python(
         POOL
@@ -72,10 +69,7 @@ except minuet.ResourceExhaustedError:
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("no memory\n")
     if "print" in hook:
-        assert (
-            "<class 'RuntimeError'> Exception ignored in a callback of minuet"
-            in done.stdout
-        )
+        assert "<class 'RuntimeError'> Exception ignored in a callback of minuet" in done.stdout
 
 
 @pytest.mark.parametrize("given", ["np.int64(address)", "np.uint64(address)"])
@@ -198,16 +192,9 @@ def test_results_of_threads_are_their_own(monkeypatch):
     wrong = []
 
     def work(size, expected):
-        wrong.extend(
-            number
-            for number in range(5000)
-            if callback.pointer(size, None, None) != expected
-        )
+        wrong.extend(number for number in range(5000) if callback.pointer(size, None, None) != expected)
 
-    threads = [
-        threading.Thread(target=work, args=given)
-        for given in ((4096, 4096), (-1, None), (-1, None))
-    ]
+    threads = [threading.Thread(target=work, args=given) for given in ((4096, 4096), (-1, None), (-1, None))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -304,13 +291,7 @@ def test_a_child_leaves_what_the_parent_deferred(context):
         child = os.fork()
         if child == 0:
             # Objects of earlier tests may be deferred too, because a collection may run in the callback.
-            os._exit(
-                0
-                if cell in _library._deferred
-                and context.kernel_counters()
-                and not destroyed
-                else 1
-            )
+            os._exit(0 if cell in _library._deferred and context.kernel_counters() and not destroyed else 1)
         status.append(os.waitpid(child, 0)[1])
 
     def in_callback(*_):
@@ -337,15 +318,11 @@ def test_what_threads_keep_is_not_lost(context):
         for _ in range(200):
             plan = minuet.Plan.convolution(context, np.ones((1, 4, 4)))
             objects = [Kept() for _ in range(8)]
-            threads = [
-                threading.Thread(target=plan._keep, args=(item,)) for item in objects
-            ]
+            threads = [threading.Thread(target=plan._keep, args=(item,)) for item in objects]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
-            assert all(
-                any(item is kept for kept in plan._cell.keep) for item in objects
-            )
+            assert all(any(item is kept for kept in plan._cell.keep) for item in objects)
     finally:
         sys.setswitchinterval(interval)

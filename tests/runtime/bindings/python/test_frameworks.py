@@ -11,9 +11,7 @@ def problem(device, context, generator):
     """Returns a convolution that is ready to run, its input, and the output of that."""
     cloud = oracle.make_cloud(generator, 90)
     x = generator.normal(size=(90, 8)).astype(np.float32)
-    plan = minuet.Plan.convolution(
-        context, generator.normal(size=(27, 8, 8)), kernel_size=3, submanifold=True
-    )
+    plan = minuet.Plan.convolution(context, generator.normal(size=(27, 8, 8)), kernel_size=3, submanifold=True)
     plan.load(device)
     execution = minuet.Execution(plan, device)
     coordinates = minuet.Coordinates(device, device.to_device(cloud))
@@ -51,11 +49,7 @@ def test_torch_takes_outputs_without_a_copy(device, torch, problem):
     execution, _, x, expected = problem
     output = execution.run(torch.from_numpy(x).to(device.name))
     tensor = torch.from_dlpack(output)
-    address = (
-        output.ctypes.data
-        if device.is_cpu
-        else output.__cuda_array_interface__["data"][0]
-    )
+    address = output.ctypes.data if device.is_cpu else output.__cuda_array_interface__["data"][0]
     assert tensor.data_ptr() == address
     del output
     np.testing.assert_array_equal(tensor.cpu().numpy(), expected)
@@ -64,9 +58,7 @@ def test_torch_takes_outputs_without_a_copy(device, torch, problem):
 def test_torch_bfloat16(device, context, torch, generator):
     cloud = oracle.make_cloud(generator, 20)
     coordinates = minuet.Coordinates(device, device.to_device(cloud))
-    plan = minuet.Plan.convolution(
-        context, torch.eye(8)[None] * 2, dtype=torch.bfloat16
-    )
+    plan = minuet.Plan.convolution(context, torch.eye(8)[None] * 2, dtype=torch.bfloat16)
     plan.load(device)
     execution = minuet.Execution(plan, device)
     execution.prepare_maps(minuet.KernelMap(coordinates, coordinates))
@@ -75,9 +67,7 @@ def test_torch_bfloat16(device, context, torch, generator):
     execution.run(x, out=out)
     assert torch.equal(out, x * 2)
     parameters = minuet.Parameters(plan, device)
-    parameters.set(
-        {"weight": torch.eye(8, device=device.name, dtype=torch.bfloat16)[None] * 4}
-    )
+    parameters.set({"weight": torch.eye(8, device=device.name, dtype=torch.bfloat16)[None] * 4})
     got = parameters.get("weight", out=torch.empty(1, 8, 8, dtype=torch.bfloat16))
     assert torch.equal(got[0], torch.eye(8, dtype=torch.bfloat16) * 4)
 
@@ -103,9 +93,7 @@ def test_torch_graphs(device, torch, context, generator):
     """prepare and run of capacity mode in one graph of torch's, replayed for other clouds."""
     if device.is_cpu:
         pytest.skip("the CPU device has no graphs")
-    plan = minuet.Plan.network(
-        context, "minkunet42", channels=[8] * 9, dataflow="fused"
-    )
+    plan = minuet.Plan.network(context, "minkunet42", channels=[8] * 9, dataflow="fused")
     plan.load(device)
     capacities = [256] * plan.info.levels
     execution = minuet.Execution(plan, device, level_capacity=capacities)

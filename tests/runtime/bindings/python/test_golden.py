@@ -11,21 +11,14 @@ import pytest
 from conftest import BUILD, is_software, skip_or_fail
 
 FOLDER = oracle.shared_folder() / "golden"
-LAYERS = sorted(
-    path.stem
-    for path in FOLDER.glob("*.safetensors")
-    if not path.stem.startswith("network_")
-)
+LAYERS = sorted(path.stem for path in FOLDER.glob("*.safetensors") if not path.stem.startswith("network_"))
 TRANSPOSED = ("transposed", "inverse", "generative_transposed")
 
 
 @pytest.fixture(autouse=True)
 def golden():
     if not LAYERS:
-        skip_or_fail(
-            "golden",
-            f"no golden problems in '{FOLDER.parent}'; MINUET_SHARED names the folder",
-        )
+        skip_or_fail("golden", f"no golden problems in '{FOLDER.parent}'; MINUET_SHARED names the folder")
 
 
 def numbers(metadata, name):
@@ -41,35 +34,23 @@ def sets_and_map(device, metadata, tensors):
         geometry = {"offsets": tensors["offsets"].tolist()}
         volume = len(geometry["offsets"])
     else:
-        geometry = {
-            name: numbers(metadata, name) for name in ("kernel_size", "dilation")
-        }
+        geometry = {name: numbers(metadata, name) for name in ("kernel_size", "dilation")}
         volume = np.prod(geometry["kernel_size"])
     padding = numbers(metadata, "padding") if is_reached else None
     tensor_stride = np.array(numbers(metadata, "fine_tensor_stride"))
-    points = {
-        name: device.to_device(tensors[f"{name}_coordinates"]) for name in ("in", "out")
-    }
+    points = {name: device.to_device(tensors[f"{name}_coordinates"]) for name in ("in", "out")}
     fine_name, coarse_name = ("out", "in") if is_transposed else ("in", "out")
     strides = numbers(metadata, "stride") or [1] * ndim
     is_generative = kind == "generative_transposed"
     if not is_generative:
-        fine = minuet.Coordinates(
-            device, points[fine_name], tensor_stride=tensor_stride.tolist()
-        )
+        fine = minuet.Coordinates(device, points[fine_name], tensor_stride=tensor_stride.tolist())
     if is_generative:
-        coarse = minuet.Coordinates(
-            device, points["in"], tensor_stride=(tensor_stride * strides).tolist()
-        )
+        coarse = minuet.Coordinates(device, points["in"], tensor_stride=(tensor_stride * strides).tolist())
         fine = coarse.generate(stride=strides, **geometry)
     elif metadata["submanifold"] == "true":
         coarse = fine
     elif metadata["given_outputs"] == "true" or (is_transposed and not is_reached):
-        coarse = minuet.Coordinates(
-            device,
-            points[coarse_name],
-            tensor_stride=(tensor_stride * strides).tolist(),
-        )
+        coarse = minuet.Coordinates(device, points[coarse_name], tensor_stride=(tensor_stride * strides).tolist())
     elif is_reached:
         shape = numbers(metadata, "out_spatial_shape") or 0
         coarse = fine.reach(stride=strides, padding=padding, shape=shape, **geometry)
@@ -82,14 +63,8 @@ def sets_and_map(device, metadata, tensors):
     assert kernel_map.volume == volume
     order = {}
     for name, coordinates in ((fine_name, fine), (coarse_name, coarse)):
-        rows = {
-            tuple(point): row
-            for row, point in enumerate(device.to_host(coordinates.export()).tolist())
-        }
-        order[name] = np.array(
-            [rows[tuple(point)] for point in tensors[f"{name}_coordinates"].tolist()],
-            np.int64,
-        )
+        rows = {tuple(point): row for row, point in enumerate(device.to_host(coordinates.export()).tolist())}
+        order[name] = np.array([rows[tuple(point)] for point in tensors[f"{name}_coordinates"].tolist()], np.int64)
         assert len(rows) == len(order[name])
     assert ndim == fine.ndim
     return kernel_map, order
@@ -99,11 +74,7 @@ def make_plan(context, metadata, tensors, dtype="float32"):
     """Returns the plan of a problem, or skips the test of a kind that the library does not have."""
     kind, groups = metadata["kind"], int(metadata["groups"])
     is_custom = metadata.get("kernel") == "custom"
-    geometry = {
-        axis: numbers(metadata, axis)
-        for axis in ("kernel_size", "stride", "dilation")
-        if not is_custom
-    }
+    geometry = {axis: numbers(metadata, axis) for axis in ("kernel_size", "stride", "dilation") if not is_custom}
     if is_custom:
         geometry["offsets"] = tensors["offsets"].tolist()
     common = {
@@ -116,9 +87,7 @@ def make_plan(context, metadata, tensors, dtype="float32"):
     if metadata.get("output_rule") == "reached":
         common["padding"] = numbers(metadata, "padding")
     if kind.endswith("_pool"):
-        return minuet.Plan.pooling(
-            context, tensors["in_features"].shape[1], kind[: -len("_pool")], **common
-        )
+        return minuet.Plan.pooling(context, tensors["in_features"].shape[1], kind[: -len("_pool")], **common)
     return minuet.Plan.convolution(context, tensors["weight"], groups=groups, **common)
 
 
@@ -140,17 +109,13 @@ def test_layer(cpu, context, name):
     expected_pairs = pairs.copy()
     expected_pairs[:, 1] = order["in"][pairs[:, 1]]
     expected_pairs[:, 2] = order["out"][pairs[:, 2]]
-    assert sorted(map(tuple, kernel_map.export().tolist())) == sorted(
-        map(tuple, expected_pairs.tolist())
-    )
+    assert sorted(map(tuple, kernel_map.export().tolist())) == sorted(map(tuple, expected_pairs.tolist()))
     expected = tensors["out_features"]
     if kind.endswith("_pool"):
         magnitude = np.abs(expected) + 1
     else:
         weight = oracle.spread_groups(tensors["weight"], groups)
-        _, magnitude = oracle.convolve(
-            pairs, tensors["in_features"], weight, len(expected)
-        )
+        _, magnitude = oracle.convolve(pairs, tensors["in_features"], weight, len(expected))
     oracle.expect_close(actual, expected, magnitude, "float32")
 
 
@@ -178,9 +143,7 @@ def write_problem(folder, metadata, tensors, dtype, features):
         coarse_is = 3 if max(strides) > 1 else 0
     is_pooling = kind in REDUCTIONS
     channels = tensors["in_features"].shape[1]
-    weight = (
-        np.zeros(0, np.float32) if is_pooling else tensors["weight"].astype(np.float32)
-    )
+    weight = np.zeros(0, np.float32) if is_pooling else tensors["weight"].astype(np.float32)
     head = [
         ndim,
         DTYPES.index(dtype),
@@ -202,9 +165,7 @@ def write_problem(folder, metadata, tensors, dtype, features):
     padding = numbers(metadata, "padding") if is_reached else nothing
     shape = (numbers(metadata, "out_spatial_shape") if is_reached else None) or nothing
     coarse_stride = [one * two for one, two in zip(fine_stride, strides, strict=True)]
-    kernel_size, dilation = (
-        numbers(metadata, name) or nothing for name in ("kernel_size", "dilation")
-    )
+    kernel_size, dilation = (numbers(metadata, name) or nothing for name in ("kernel_size", "dilation"))
     axes = [kernel_size, strides, dilation, padding, shape]
     for row in [*axes, fine_stride, coarse_stride]:
         head += row + [0] * (4 - ndim)
@@ -221,9 +182,7 @@ def write_problem(folder, metadata, tensors, dtype, features):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", LAYERS)
-def test_c_and_cpp_and_python_have_the_same_bits(
-    device, context, tmp_path, name, dtype
-):
+def test_c_and_cpp_and_python_have_the_same_bits(device, context, tmp_path, name, dtype):
     if is_software(device) and dtype != "float16":
         pytest.skip("takes long on the software device")
     metadata, tensors = oracle.read_safetensors(FOLDER / f"{name}.safetensors")
@@ -244,10 +203,7 @@ def test_c_and_cpp_and_python_have_the_same_bits(
         path = BUILD / "tests" / program
         assert path.exists(), f"build the target {program}"
         done = subprocess.run(
-            [path, tmp_path, device.name],
-            env={**os.environ, "MINUET_CACHE_DIR": cache},
-            capture_output=True,
-            text=True,
+            [path, tmp_path, device.name], env={**os.environ, "MINUET_CACHE_DIR": cache}, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
         assert (tmp_path / "output").read_bytes() == expected.tobytes(), program
@@ -262,15 +218,11 @@ def test_a_network_has_the_bits_of_the_tool(device, context, tmp_path, name, dty
     metadata, tensors = oracle.read_safetensors(FOLDER / f"network_{name}.safetensors")
     weights = FOLDER / f"network_{name}_weights.safetensors"
     channels = numbers(metadata, "channels")
-    plan = minuet.Plan.network(
-        context, name, channels=channels, weights=weights, dtype=dtype
-    )
+    plan = minuet.Plan.network(context, name, channels=channels, weights=weights, dtype=dtype)
     plan.load(device)
     execution = minuet.Execution(plan, device)
     execution.prepare(device.to_device(tensors["in_coordinates"]))
-    output = execution.run(
-        device.to_device(oracle.encode(tensors["in_features"], dtype))
-    )
+    output = execution.run(device.to_device(oracle.encode(tensors["in_features"], dtype)))
     actual = oracle.decode(device.to_host(output))
     coordinates = device.to_host(execution.output_coordinates())
 
@@ -312,6 +264,4 @@ def test_a_network_has_the_bits_of_the_tool(device, context, tmp_path, name, dty
     )
     assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(np.load(tmp_path / "where.npy"), coordinates)
-    np.testing.assert_array_equal(
-        np.load(tmp_path / "output.npy").view(np.uint32), actual.view(np.uint32)
-    )
+    np.testing.assert_array_equal(np.load(tmp_path / "output.npy").view(np.uint32), actual.view(np.uint32))

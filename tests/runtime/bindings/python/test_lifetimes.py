@@ -20,16 +20,13 @@ CLOUD = np.array([[0, 0, 0, 0], [0, 1, 0, 0], [0, -7, 2, 5]], np.int32)
 def make_all(name):
     """Returns one object of every class, by class, and their output."""
     context = minuet.Context(
-        os.environ.get("MINUET_TEST_CACHE"),
-        disable_disk_cache="MINUET_TEST_CACHE" not in os.environ,
+        os.environ.get("MINUET_TEST_CACHE"), disable_disk_cache="MINUET_TEST_CACHE" not in os.environ
     )
     device = minuet.Device(context, name)
     queue = minuet.Queue(device)
     coordinates = minuet.Coordinates(device, device.to_device(CLOUD), queue=queue)
     kernel_map = minuet.KernelMap(coordinates, coordinates, 3)
-    plan = minuet.Plan.convolution(
-        context, np.ones((27, 8, 8)), kernel_size=3, submanifold=True
-    )
+    plan = minuet.Plan.convolution(context, np.ones((27, 8, 8)), kernel_size=3, submanifold=True)
     plan.load(device)
     parameters = minuet.Parameters(plan, device)
     parameters.set({"weight": np.ones((27, 8, 8), np.float32)})
@@ -39,19 +36,7 @@ def make_all(name):
     pyramid.load(device)
     job = plan.compile_async("cpu")
     output = execution.run(device.to_device(np.ones((3, 8), np.float32)))
-    return [
-        context,
-        device,
-        queue,
-        coordinates,
-        kernel_map,
-        plan,
-        parameters,
-        execution,
-        pyramid,
-        job,
-        output,
-    ]
+    return [context, device, queue, coordinates, kernel_map, plan, parameters, execution, pyramid, job, output]
 
 
 def orders(count):
@@ -84,10 +69,7 @@ def test_collected_in_a_cycle(device):
     for _ in range(3):
         nodes = [Node() for _ in range(11)]
         for node, item, following in zip(
-            nodes,
-            make_all(device.name),
-            itertools.islice(itertools.cycle(nodes), 1, 12),
-            strict=True,
+            nodes, make_all(device.name), itertools.islice(itertools.cycle(nodes), 1, 12), strict=True
         ):
             node.item, node.following = item, following
         there = weakref.ref(nodes[0])
@@ -107,24 +89,18 @@ def test_children_outlive_what_they_were_made_from(context):
     device = minuet.Device(context, "cpu")
     coordinates = minuet.Coordinates(device, CLOUD)
     kernel_map = minuet.KernelMap(coordinates, coordinates, 3)
-    plan = minuet.Plan.convolution(
-        context, np.ones((27, 4, 4)), kernel_size=3, submanifold=True
-    )
+    plan = minuet.Plan.convolution(context, np.ones((27, 4, 4)), kernel_size=3, submanifold=True)
     plan.load(device)
     execution = minuet.Execution(plan, device)
     execution.prepare_maps(kernel_map)
     for item in (coordinates, kernel_map, plan, device):
         item.close()
-    np.testing.assert_array_equal(
-        execution.run(np.ones((3, 4), np.float32))[:, 0], [8, 8, 4]
-    )
+    np.testing.assert_array_equal(execution.run(np.ones((3, 4), np.float32))[:, 0], [8, 8, 4])
 
 
 def test_an_object_that_is_closed_in_a_call_lives_until_its_end(context):
     """close() while another thread is inside: the call ends well, and the next one is refused."""
-    plan = minuet.Plan.convolution(
-        context, np.ones((27, 4, 4)), kernel_size=3, submanifold=True
-    )
+    plan = minuet.Plan.convolution(context, np.ones((27, 4, 4)), kernel_size=3, submanifold=True)
     closed = []
 
     def close(step):
@@ -207,15 +183,11 @@ def test_allocator(context):
     # Garbage that the collection inside of the allocator finds is an object of the very queue that is in a call.
     pool.waste = [minuet.KernelMap(coordinates, coordinates, 3)]
     pool.waste.append(pool.waste)
-    plan = minuet.Plan.convolution(
-        context, np.ones((27, 4, 4)), kernel_size=3, submanifold=True
-    )
+    plan = minuet.Plan.convolution(context, np.ones((27, 4, 4)), kernel_size=3, submanifold=True)
     plan.load(device)
     execution = minuet.Execution(plan, device, queue=queue)
     execution.prepare_maps(minuet.KernelMap(coordinates, coordinates, 3))
-    np.testing.assert_array_equal(
-        execution.run(np.ones((3, 4), np.float32))[:, 0], [8, 8, 4]
-    )
+    np.testing.assert_array_equal(execution.run(np.ones((3, 4), np.float32))[:, 0], [8, 8, 4])
     assert pool.most > 0
     # The map was destroyed after the call, which might have held a lock that destroying takes.
     assert pool.deferred == 1
@@ -303,15 +275,11 @@ print("done")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == "done" or lines[1] == "done"
-    assert any(
-        line in ("ended: CancelledError", "ended: UnavailableError") for line in lines
-    )
+    assert any(line in ("ended: CancelledError", "ended: UnavailableError") for line in lines)
 
 
 def test_exit_code_of_an_exception(cpu):
-    done = run_python(
-        "import minuet; minuet.Device(minuet.Context(disable_disk_cache=True), 'tpu')"
-    )
+    done = run_python("import minuet; minuet.Device(minuet.Context(disable_disk_cache=True), 'tpu')")
     assert done.returncode == 1
     assert "InvalidArgumentError" in done.stderr
 
@@ -346,9 +314,7 @@ print('done')
 
 
 def test_missing_library():
-    done = run_python(
-        "import minuet", environment={"MINUET_LIBRARY": "/nowhere/libminuet.so"}
-    )
+    done = run_python("import minuet", environment={"MINUET_LIBRARY": "/nowhere/libminuet.so"})
     assert done.returncode == 1
     assert "ImportError: /nowhere/libminuet.so does not exist" in done.stderr
 

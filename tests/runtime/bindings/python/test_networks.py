@@ -44,14 +44,7 @@ def test_shipped_networks():
 
 def test_info(network):
     info = network.info
-    assert (
-        info.name,
-        info.dtype,
-        info.ndim,
-        info.in_channels,
-        info.inputs,
-        info.maps,
-    ) == (
+    assert (info.name, info.dtype, info.ndim, info.in_channels, info.inputs, info.maps) == (
         "minkunet42",
         minuet.DType.FLOAT32,
         3,
@@ -74,18 +67,10 @@ def test_errors(context, tmp_path):
     with pytest.raises(minuet.InvalidArgumentError, match=r"layers\[0\]"):
         minuet.Plan.network(
             context,
-            description={
-                "name": "x",
-                "ndim": 3,
-                "in_channels": 4,
-                "channels": [8],
-                "layers": [{"op": "teleport"}],
-            },
+            description={"name": "x", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [{"op": "teleport"}]},
         )
     with pytest.raises(minuet.NotFoundError):
-        minuet.Plan.network(
-            context, "minkunet42", weights=tmp_path / "none.safetensors"
-        )
+        minuet.Plan.network(context, "minkunet42", weights=tmp_path / "none.safetensors")
     with pytest.raises(TypeError, match=r"Plan\.network"):
         minuet.Plan()
 
@@ -116,9 +101,7 @@ def test_layers_and_levels(device, network, cloud, features):
 
 
 def test_find_overflow(device, context, cloud):
-    plan = minuet.Plan.network(
-        context, "minkunet42", channels=CHANNELS, dtype="float16"
-    )
+    plan = minuet.Plan.network(context, "minkunet42", channels=CHANNELS, dtype="float16")
     plan.load(device)
     execution = minuet.Execution(plan, device)
     run(device, execution, cloud, np.full((300, 4), 6e4, np.float16))
@@ -132,13 +115,8 @@ def test_parameters(device, context, network, cloud, features):
     source = minuet.Parameters(network, device, master=True)
     infos = network.parameters
     generator = np.random.default_rng(5)
-    values = {
-        info.name: np.abs(generator.normal(size=info.shape)).astype(np.float32)
-        for info in infos
-    }
-    empty = minuet.Plan.network(
-        context, "minkunet42", channels=CHANNELS, without_values=True
-    )
+    values = {info.name: np.abs(generator.normal(size=info.shape)).astype(np.float32) for info in infos}
+    empty = minuet.Plan.network(context, "minkunet42", channels=CHANNELS, without_values=True)
     empty.load(device)
     with pytest.raises(minuet.FailedPreconditionError):
         minuet.Execution(empty, device)
@@ -150,33 +128,19 @@ def test_parameters(device, context, network, cloud, features):
 
     half = len(infos) // 2
     parameters.set({info.name: values[info.name] for info in infos[:half]})
-    parameters.set(
-        {
-            number: device.to_device(values[infos[number].name])
-            for number in range(half, len(infos))
-        }
-    )
+    parameters.set({number: device.to_device(values[infos[number].name]) for number in range(half, len(infos))})
     output = run(device, execution, cloud, features)
     for info in infos[:3]:
-        np.testing.assert_array_equal(
-            device.to_host(parameters.get(info.name)), values[info.name]
-        )
-        assert (
-            device.to_host(parameters.get(info.name, dtype="float16")).dtype
-            == np.float16
-        )
+        np.testing.assert_array_equal(device.to_host(parameters.get(info.name)), values[info.name])
+        assert device.to_host(parameters.get(info.name, dtype="float16")).dtype == np.float16
 
     source.set(values)
-    expected = run(
-        device, minuet.Execution(network, device, parameters=source), cloud, features
-    )
+    expected = run(device, minuet.Execution(network, device, parameters=source), cloud, features)
     np.testing.assert_array_equal(output, expected)
     with_inputs = minuet.Execution(empty, device, parameter_inputs=True)
     with_inputs.prepare(device.to_device(cloud))
     given = [device.to_device(values[info.name]) for info in infos]
-    np.testing.assert_array_equal(
-        device.to_host(with_inputs.run(device.to_device(features), *given)), expected
-    )
+    np.testing.assert_array_equal(device.to_host(with_inputs.run(device.to_device(features), *given)), expected)
     parameters.release_captures()
 
 
@@ -218,16 +182,9 @@ def test_convolution_without_values(device, context, generator):
     weight = generator.normal(size=(27, 4, 8)).astype(np.float32)
     scale, shift = generator.normal(size=(2, 8)).astype(np.float32)
     x = device.to_device(generator.normal(size=(40, 4)).astype(np.float32))
-    full = minuet.Plan.convolution(
-        context, weight, kernel_size=3, submanifold=True, scale=scale, shift=shift
-    )
+    full = minuet.Plan.convolution(context, weight, kernel_size=3, submanifold=True, scale=scale, shift=shift)
     bare = minuet.Plan.convolution(
-        context,
-        kernel_size=3,
-        submanifold=True,
-        in_channels=4,
-        out_channels=8,
-        with_scale_and_shift=True,
+        context, kernel_size=3, submanifold=True, in_channels=4, out_channels=8, with_scale_and_shift=True
     )
     assert [info.name for info in bare.parameters] == ["weight", "scale", "shift"]
     results = []
@@ -244,17 +201,12 @@ def test_convolution_without_values(device, context, generator):
 
 
 def test_capacity_mode(device, context, network, cloud, features):
-    fused = minuet.Plan.network(
-        context, "minkunet42", channels=CHANNELS, seed=3, dataflow="fused"
-    )
+    fused = minuet.Plan.network(context, "minkunet42", channels=CHANNELS, seed=3, dataflow="fused")
     fused.load(device)
     exact = minuet.Execution(fused, device)
     expected = run(device, exact, cloud, features)
     capacities = exact.suggest_capacities(1.25)
-    assert all(
-        capacity >= level.voxels
-        for capacity, level in zip(capacities, exact.levels, strict=True)
-    )
+    assert all(capacity >= level.voxels for capacity, level in zip(capacities, exact.levels, strict=True))
     execution = minuet.Execution(fused, device, level_capacity=capacities)
     assert execution.info.has_capacities
     size = minuet.workspace_bytes(fused, device.arch, level_capacity=capacities)
@@ -289,9 +241,7 @@ def test_capacity_mode(device, context, network, cloud, features):
 
 
 def test_workspace(device, network, cloud, features):
-    needed = minuet.workspace_bytes(
-        network, device.arch, max_points=300, max_neighbours=27
-    )
+    needed = minuet.workspace_bytes(network, device.arch, max_points=300, max_neighbours=27)
     memory = device.empty(needed, "uint8")
     execution = minuet.Execution(network, device, workspace=memory)
     expected = run(device, execution, cloud, features)
@@ -301,28 +251,17 @@ def test_workspace(device, network, cloud, features):
     other.set_workspace(device.empty(needed, "uint8"))
     np.testing.assert_array_equal(run(device, other, cloud, features), expected)
     with pytest.raises(MemoryError, match="4096 bytes"):
-        run(
-            device,
-            minuet.Execution(network, device, workspace=device.empty(4096, "uint8")),
-            cloud,
-            features,
-        )
+        run(device, minuet.Execution(network, device, workspace=device.empty(4096, "uint8")), cloud, features)
     with pytest.raises(minuet.FailedPreconditionError):
         minuet.workspace_bytes(
-            minuet.Plan.network(network.context, "minkunet42"),
-            "sm_90a",
-            max_points=1,
-            max_neighbours=1,
+            minuet.Plan.network(network.context, "minkunet42"), "sm_90a", max_points=1, max_neighbours=1
         )
 
 
 @pytest.mark.parametrize("way", ["made", "set"])
 def test_a_workspace_lives_until_the_execution_is_destroyed(device, network, way):
     """An execution that goes while it is in a call is destroyed at the end of that, and its memory stays until then."""
-    memory = device.empty(
-        minuet.workspace_bytes(network, device.arch, max_points=300, max_neighbours=27),
-        "uint8",
-    )
+    memory = device.empty(minuet.workspace_bytes(network, device.arch, max_points=300, max_neighbours=27), "uint8")
     if way == "made":
         execution = minuet.Execution(network, device, workspace=memory)
     else:
@@ -343,24 +282,12 @@ def test_a_workspace_lives_until_the_execution_is_destroyed(device, network, way
 @pytest.mark.parametrize(
     "levels, options, message",
     [
-        (
-            [minuet.Level(4096)],
-            {"level_capacity": [4]},
-            "level_capacity is of a network",
-        ),
-        (
-            [minuet.Level(8)],
-            {"keep_coordinates": [1]},
-            "keep_coordinates has 1, and the pyramid has levels 0 to 0",
-        ),
+        ([minuet.Level(4096)], {"level_capacity": [4]}, "level_capacity is of a network"),
+        ([minuet.Level(8)], {"keep_coordinates": [1]}, "keep_coordinates has 1, and the pyramid has levels 0 to 0"),
         ([minuet.Level(8)], {"keep_coordinates": [33]}, "keep_coordinates has 33"),
         ([minuet.Level(8)], {"keep_coordinates": [-1]}, "keep_coordinates has -1"),
         ([minuet.Level(8), minuet.Level(8, parent=2**32)], {}, "parent is 4294967296"),
-        (
-            [minuet.Level(8)],
-            {"network": True, "level_capacity": [8] * 5},
-            "levels and maps of its own",
-        ),
+        ([minuet.Level(8)], {"network": True, "level_capacity": [8] * 5}, "levels and maps of its own"),
     ],
 )
 def test_wrong_pyramids(context, network, levels, options, message):
@@ -378,22 +305,16 @@ def test_wrong_capacities(device, network):
 
 
 def test_pyramid_of_a_network(device, context, cloud, features):
-    plan = minuet.Plan.network(
-        context, "minkunet42", channels=CHANNELS, seed=3, dataflow="fused"
-    )
+    plan = minuet.Plan.network(context, "minkunet42", channels=CHANNELS, seed=3, dataflow="fused")
     plan.load(device)
     capacities = [400] * plan.info.levels
-    pyramid = minuet.Pyramid(
-        context, network=plan, level_capacity=capacities, keep_coordinates=[1]
-    )
+    pyramid = minuet.Pyramid(context, network=plan, level_capacity=capacities, keep_coordinates=[1])
     pyramid.load(device)
     pyramid.load_run(plan, device)
     assert min(pyramid.bytes(device.arch)) > 0
     counts = device.to_device(np.zeros(1 + len(capacities), np.int32))
     status = device.to_device(np.full(1, -1, np.int32))
-    buffer = pyramid.build(
-        device, device.to_device(cloud), counts=counts, status=status
-    )
+    buffer = pyramid.build(device, device.to_device(cloud), counts=counts, status=status)
     padded = np.full((400, 4), np.nan, np.float32)
     padded[:300] = features
     output = device.to_host(pyramid.run(plan, device, buffer, device.to_device(padded)))
@@ -406,9 +327,7 @@ def test_pyramid_of_a_network(device, context, cloud, features):
     level = device.to_host(pyramid.coordinates(device, buffer, 1))
     coarse = oracle.downsample(cloud, 2)
     assert set(map(tuple, level[: len(coarse)].tolist())) == coarse
-    source, target = (
-        device.to_host(rows)[:300] for rows in pyramid.rows(device, buffer)
-    )
+    source, target = (device.to_host(rows)[:300] for rows in pyramid.rows(device, buffer))
     np.testing.assert_array_equal(target[source], np.arange(300))
 
 
@@ -416,18 +335,12 @@ def test_pyramid_of_single_ops(device, context, generator):
     cloud = oracle.make_cloud(generator, 60)
     x = generator.normal(size=(64, 8)).astype(np.float32)
     weight = generator.normal(size=(8, 8, 8)).astype(np.float32)
-    plan = minuet.Plan.convolution(
-        context, weight, kernel_size=2, stride=2, dataflow="fused"
-    )
+    plan = minuet.Plan.convolution(context, weight, kernel_size=2, stride=2, dataflow="fused")
     plan.load(device)
     pyramid = minuet.Pyramid(
         context,
         [minuet.Level(64), minuet.Level(64, parent=0, stride=2)],
-        [
-            minuet.Map(
-                0, 1, 2, purposes=minuet.Purpose.CONVOLUTION | minuet.Purpose.EXPORT
-            )
-        ],
+        [minuet.Map(0, 1, 2, purposes=minuet.Purpose.CONVOLUTION | minuet.Purpose.EXPORT)],
         keep_coordinates=[1],
     )
     pyramid.load(device)
@@ -436,19 +349,13 @@ def test_pyramid_of_single_ops(device, context, generator):
     buffer = pyramid.build(device, padded, count)
     with pytest.raises(ValueError, match="output_rows"):
         pyramid.run(plan, device, buffer, device.to_device(x))
-    output = device.to_host(
-        pyramid.run(plan, device, buffer, device.to_device(x), output_rows=64)
-    )
+    output = device.to_host(pyramid.run(plan, device, buffer, device.to_device(x), output_rows=64))
     pairs, number = pyramid.export_pairs(device, buffer, 0, 100)
     number = int(device.to_host(number)[0])
     pairs = device.to_host(pairs)[:number]
     coarse = device.to_host(pyramid.coordinates(device, buffer, 1))
-    expected_pairs = oracle.pairs_of(
-        cloud, coarse[: len(oracle.downsample(cloud, 2))], (2, 2, 2), (1, 1, 1)
-    )
-    assert sorted(map(tuple, pairs.tolist())) == [
-        tuple(pair) for pair in expected_pairs.tolist()
-    ]
+    expected_pairs = oracle.pairs_of(cloud, coarse[: len(oracle.downsample(cloud, 2))], (2, 2, 2), (1, 1, 1))
+    assert sorted(map(tuple, pairs.tolist())) == [tuple(pair) for pair in expected_pairs.tolist()]
     expected, magnitude = oracle.convolve(expected_pairs, x, weight, 64)
     oracle.expect_close(output, expected, magnitude, "float32")
 
@@ -460,9 +367,7 @@ def test_serialized_plans(device, context, network, cloud, features):
     again.load(device)
     assert again.info == network.info
     expected = run(device, minuet.Execution(network, device), cloud, features)
-    np.testing.assert_array_equal(
-        run(device, minuet.Execution(again, device), cloud, features), expected
-    )
+    np.testing.assert_array_equal(run(device, minuet.Execution(again, device), cloud, features), expected)
     assert len(network.serialize(with_values=False)) < len(data) / 4
     with pytest.raises(minuet.InvalidArgumentError):
         minuet.Plan.deserialize(context, data[:-1])
@@ -474,14 +379,10 @@ def test_dense_output(device, context, generator):
     plan.load(device)
     info = plan.outputs[0]
     assert len(info.shape) == 4
-    points = np.unique(generator.integers(0, (1, 32, 32, 41), (200, 4)), axis=0).astype(
-        np.int32
-    )
+    points = np.unique(generator.integers(0, (1, 32, 32, 41), (200, 4)), axis=0).astype(np.int32)
     execution = minuet.Execution(plan, device, batch_size=2)
     execution.prepare(device.to_device(points))
-    x = generator.normal(
-        size=(len(points), info.channels and plan.info.in_channels)
-    ).astype(np.float32)
+    x = generator.normal(size=(len(points), info.channels and plan.info.in_channels)).astype(np.float32)
     output = device.to_host(execution.run(device.to_device(x)))
     assert output.shape == (2, *info.shape[1:])
     assert (output[1] == 0).all()
@@ -499,43 +400,24 @@ def test_outputs_that_lack_axes(context, device, generator):
             "outputs": ["flat", "items"],
             "layers": [
                 {"op": "collapse", "name": "a", "axis": 1, "output": "flat"},
-                {
-                    "op": "global_pool",
-                    "name": "b",
-                    "input": "input",
-                    "reduction": "average",
-                    "output": "items",
-                },
+                {"op": "global_pool", "name": "b", "input": "input", "reduction": "average", "output": "items"},
             ],
         },
     )
     plan.load(device)
     assert [output.axes for output in plan.outputs] == [(0, 2), ()]
-    cells = np.unique(
-        generator.integers(0, 9, (60, 4), dtype=np.int32) % [2, 9, 9, 9], axis=0
-    ).astype(np.int32)
+    cells = np.unique(generator.integers(0, 9, (60, 4), dtype=np.int32) % [2, 9, 9, 9], axis=0).astype(np.int32)
     features = generator.normal(size=(len(cells), 4)).astype(np.float32)
     execution = minuet.Execution(plan, device, batch_size=3)
     execution.prepare(device.to_device(cells))
-    flat, items = (
-        device.to_host(output) for output in execution.run(device.to_device(features))
-    )
+    flat, items = (device.to_host(output) for output in execution.run(device.to_device(features)))
     assert [level.ndim for level in execution.levels] == [3, 2, 0]
     places = device.to_host(execution.output_coordinates(0))
     assert places.shape == (len(flat), 3)
     for place, row in zip(places, flat, strict=True):
         column = (cells[:, [0, 1, 3]] == place).all(axis=1)
-        np.testing.assert_allclose(
-            row, features[column].sum(axis=0), rtol=1e-5, atol=1e-5
-        )
-    np.testing.assert_array_equal(
-        device.to_host(execution.output_coordinates(1)), [[0], [1], [2]]
-    )
+        np.testing.assert_allclose(row, features[column].sum(axis=0), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(device.to_host(execution.output_coordinates(1)), [[0], [1], [2]])
     for item in range(2):
-        np.testing.assert_allclose(
-            items[item],
-            features[cells[:, 0] == item].mean(axis=0),
-            rtol=1e-5,
-            atol=1e-5,
-        )
+        np.testing.assert_allclose(items[item], features[cells[:, 0] == item].mean(axis=0), rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(items[2], np.zeros(4))

@@ -34,27 +34,17 @@ def test_single_ops(device, context, generator, dtype, dataflow):
         ({"offsets": LIST[2:3]}, LIST[2:3]),
         ({"offsets": [[0, 0, 0]]}, [[0, 0, 0]]),
     ):
-        weight = (generator.integers(-64, 65, (len(offsets), 8, 16)) / 64).astype(
-            np.float32
-        )
-        plan = minuet.Plan.convolution(
-            context, weight, submanifold=True, dtype=dtype, dataflow=dataflow, **kernel
-        )
+        weight = (generator.integers(-64, 65, (len(offsets), 8, 16)) / 64).astype(np.float32)
+        plan = minuet.Plan.convolution(context, weight, submanifold=True, dtype=dtype, dataflow=dataflow, **kernel)
         plan.load(device)
         kernel_map = minuet.KernelMap(coordinates, coordinates, **kernel)
         assert kernel_map.volume == len(offsets)
         pairs = listed_pairs(cloud, cloud, offsets)
-        np.testing.assert_array_equal(
-            sorted(map(tuple, kernel_map.export().tolist())), list(map(tuple, pairs))
-        )
+        np.testing.assert_array_equal(sorted(map(tuple, kernel_map.export().tolist())), list(map(tuple, pairs)))
         execution = minuet.Execution(plan, device)
         execution.prepare_maps(kernel_map)
-        actual = oracle.decode(
-            device.to_host(execution.run(device.to_device(features)))
-        )
-        expected, magnitude = oracle.convolve(
-            pairs, oracle.decode(features), weight, 150
-        )
+        actual = oracle.decode(device.to_host(execution.run(device.to_device(features))))
+        expected, magnitude = oracle.convolve(pairs, oracle.decode(features), weight, 150)
         oracle.expect_close(actual, expected, magnitude, dtype)
         is_linear = offsets == [[0, 0, 0]]
         assert execution.layers[0].offset_count == (0 if is_linear else len(offsets))
@@ -76,37 +66,11 @@ def description(kernel):
         "ndim": 3,
         "in_channels": 4,
         "layers": [
-            {
-                "op": "block",
-                "name": "a",
-                "out_channels": 8,
-                **kernel,
-                **bare,
-                "output": "x",
-            },
+            {"op": "block", "name": "a", "out_channels": 8, **kernel, **bare, "output": "x"},
             {"op": "residual", "name": "b", "out_channels": 12, **kernel},
-            {
-                "op": "max_pool",
-                "name": "c",
-                "stride": 2,
-                "kernel_shape": "custom",
-                "offsets": LIST,
-            },
-            {
-                "op": "average_pool",
-                "name": "d",
-                "kernel_shape": "custom",
-                "offsets": LIST[1:],
-            },
-            {
-                "op": "up",
-                "name": "e",
-                "out_channels": 6,
-                "stride": 2,
-                **kernel,
-                **bare,
-                "onto": "x",
-            },
+            {"op": "max_pool", "name": "c", "stride": 2, "kernel_shape": "custom", "offsets": LIST},
+            {"op": "average_pool", "name": "d", "kernel_shape": "custom", "offsets": LIST[1:]},
+            {"op": "up", "name": "e", "out_channels": 6, "stride": 2, **kernel, **bare, "onto": "x"},
         ],
     }
 
@@ -138,17 +102,11 @@ def in_boxes(values):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_networks(device, context, generator, dtype):
     cloud = oracle.make_cloud(generator, 200)
-    features = device.to_device(
-        oracle.encode(generator.integers(-64, 65, (200, 4)) / 64, dtype)
-    )
+    features = device.to_device(oracle.encode(generator.integers(-64, 65, (200, 4)) / 64, dtype))
     results, values = {}, None
     for kernel in KERNELS:
         plan = minuet.Plan.network(
-            context,
-            description=description(kernel),
-            dtype=dtype,
-            without_values=True,
-            dataflow="fused",
+            context, description=description(kernel), dtype=dtype, without_values=True, dataflow="fused"
         )
         plan.load(device)
         if values is None:
@@ -156,25 +114,15 @@ def test_networks(device, context, generator, dtype):
         parameters = minuet.Parameters(plan, device)
         parameters.set(in_boxes(values) if kernel == "box" else values)
         results[kernel] = []
-        for options in (
-            {},
-            {"map_method": "sorted"},
-            {"level_capacity": [200] * plan.info.levels},
-        ):
+        for options in ({}, {"map_method": "sorted"}, {"level_capacity": [200] * plan.info.levels}):
             execution = minuet.Execution(plan, device, parameters=parameters, **options)
             execution.prepare(device.to_device(cloud))
             results[kernel].append(device.to_host(execution.run(features)))
-        pyramid = minuet.Pyramid(
-            context, network=plan, level_capacity=[200] * plan.info.levels
-        )
+        pyramid = minuet.Pyramid(context, network=plan, level_capacity=[200] * plan.info.levels)
         pyramid.load(device)
         pyramid.load_run(plan, device, parameters=parameters)
         buffer = pyramid.build(device, device.to_device(cloud))
-        results[kernel].append(
-            device.to_host(
-                pyramid.run(plan, device, buffer, features, parameters=parameters)
-            )
-        )
+        results[kernel].append(device.to_host(pyramid.run(plan, device, buffer, features, parameters=parameters)))
     # Each way to make the maps gives a cross the bits of its list.
     for cross, custom in zip(results["cross"], results["list"], strict=True):
         np.testing.assert_array_equal(cross, custom)
@@ -192,41 +140,21 @@ def test_a_network_is_its_ops(device, context, generator):
     features = (generator.integers(-64, 65, (120, 4)) / 64).astype(np.float32)
     bare = {"norm": "none", "activation": "none"}
     layers = [
-        {
-            "op": "block",
-            "name": "a",
-            "out_channels": 8,
-            "kernel_size": 3,
-            "kernel_shape": "cross",
-            **bare,
-        },
-        {
-            "op": "block",
-            "name": "b",
-            "out_channels": 8,
-            "kernel_shape": "custom",
-            "offsets": LIST,
-            **bare,
-        },
+        {"op": "block", "name": "a", "out_channels": 8, "kernel_size": 3, "kernel_shape": "cross", **bare},
+        {"op": "block", "name": "b", "out_channels": 8, "kernel_shape": "custom", "offsets": LIST, **bare},
     ]
     network = {"name": "two", "ndim": 3, "in_channels": 4, "layers": layers}
     plan = minuet.Plan.network(context, description=network, without_values=True)
     plan.load(device)
     shapes = (7, 4, 8), (4, 8, 8)
-    weights = [
-        (generator.integers(-64, 65, shape) / 64).astype(np.float32) for shape in shapes
-    ]
+    weights = [(generator.integers(-64, 65, shape) / 64).astype(np.float32) for shape in shapes]
     parameters = minuet.Parameters(plan, device)
     parameters.set({"a.conv.weight": weights[0], "b.conv.weight": weights[1]})
     execution = minuet.Execution(plan, device, parameters=parameters)
     execution.prepare(device.to_device(cloud))
     actual = device.to_host(execution.run(device.to_device(features)))
-    middle, _ = oracle.convolve(
-        listed_pairs(cloud, cloud, CROSS), features, weights[0], 120
-    )
-    expected, magnitude = oracle.convolve(
-        listed_pairs(cloud, cloud, LIST), middle, weights[1], 120
-    )
+    middle, _ = oracle.convolve(listed_pairs(cloud, cloud, CROSS), features, weights[0], 120)
+    expected, magnitude = oracle.convolve(listed_pairs(cloud, cloud, LIST), middle, weights[1], 120)
     np.testing.assert_allclose(actual, expected, atol=1e-5 * magnitude.max())
 
 
@@ -234,70 +162,44 @@ def test_pyramids_of_single_ops(device, context, generator):
     cloud = oracle.make_cloud(generator, 60)
     x = generator.normal(size=(64, 8)).astype(np.float32)
     weight = generator.normal(size=(4, 8, 8)).astype(np.float32)
-    plan = minuet.Plan.convolution(
-        context, weight, offsets=LIST, stride=2, dataflow="fused"
-    )
+    plan = minuet.Plan.convolution(context, weight, offsets=LIST, stride=2, dataflow="fused")
     plan.load(device)
     purposes = minuet.Purpose.CONVOLUTION | minuet.Purpose.EXPORT
     pyramid = minuet.Pyramid(
         context,
         [minuet.Level(64), minuet.Level(64, parent=0, stride=2)],
-        [
-            minuet.Map(0, 1, offsets=LIST, purposes=purposes),
-            minuet.Map(0, 1, 3, kernel_shape="cross"),
-        ],
+        [minuet.Map(0, 1, offsets=LIST, purposes=purposes), minuet.Map(0, 1, 3, kernel_shape="cross")],
         keep_coordinates=[1],
     )
     pyramid.load(device)
     count = device.to_device(np.array([60], np.int32))
-    buffer = pyramid.build(
-        device,
-        device.to_device(np.concatenate([cloud, np.zeros((4, 4), np.int32)])),
-        count,
-    )
-    output = device.to_host(
-        pyramid.run(plan, device, buffer, device.to_device(x), output_rows=64)
-    )
-    coarse = device.to_host(pyramid.coordinates(device, buffer, 1))[
-        : len(oracle.downsample(cloud, 2))
-    ]
+    buffer = pyramid.build(device, device.to_device(np.concatenate([cloud, np.zeros((4, 4), np.int32)])), count)
+    output = device.to_host(pyramid.run(plan, device, buffer, device.to_device(x), output_rows=64))
+    coarse = device.to_host(pyramid.coordinates(device, buffer, 1))[: len(oracle.downsample(cloud, 2))]
     pairs, number = pyramid.export_pairs(device, buffer, 0, 400)
     expected_pairs = listed_pairs(cloud, coarse, LIST)
     found = device.to_host(pairs)[: int(device.to_host(number)[0])]
-    assert sorted(map(tuple, found.tolist())) == list(
-        map(tuple, expected_pairs.tolist())
-    )
+    assert sorted(map(tuple, found.tolist())) == list(map(tuple, expected_pairs.tolist()))
     expected, magnitude = oracle.convolve(expected_pairs, x, weight, 64)
     oracle.expect_close(output, expected, magnitude, "float32")
 
 
 def test_a_map_that_a_pyramid_lacks_is_named_by_its_list(context, device):
-    layer = {
-        "op": "block",
-        "name": "a",
-        "out_channels": 8,
-        "kernel_size": 3,
-        "kernel_shape": "cross",
-    }
+    layer = {"op": "block", "name": "a", "out_channels": 8, "kernel_size": 3, "kernel_shape": "cross"}
     network = {"name": "one", "ndim": 3, "in_channels": 4, "layers": [layer]}
     plan = minuet.Plan.network(context, description=network, seed=1, dataflow="fused")
     plan.load(device)
     boxes = minuet.Map(0, 0, 3, purposes=minuet.Purpose.CONVOLUTION)
     pyramid = minuet.Pyramid(context, [minuet.Level(64)], [boxes])
     pyramid.load(device)
-    with pytest.raises(
-        minuet.InvalidArgumentError,
-        match="level 0 with the plan's list of 7 offsets, which the plan",
-    ):
+    with pytest.raises(minuet.InvalidArgumentError, match="level 0 with the plan's list of 7 offsets, which the plan"):
         pyramid.load_run(plan, device)
 
 
 def test_wrong_kernels_are_refused(context, device):
     weight = np.zeros((4, 2, 2), np.float32)
     with pytest.raises(minuet.InvalidArgumentError, match="offsets 0 and 2 are equal"):
-        minuet.Plan.convolution(
-            context, weight[:3], offsets=[[0, 1, 0], [0, 0, 0], [0, 1, 0]]
-        )
+        minuet.Plan.convolution(context, weight[:3], offsets=[[0, 1, 0], [0, 0, 0], [0, 1, 0]])
     with pytest.raises(ValueError, match=r"weight has the shape \[4, 2, 2\]"):
         minuet.Plan.convolution(context, weight, offsets=LIST[:3])
     with pytest.raises(ValueError, match="a cross has its own"):
@@ -306,13 +208,7 @@ def test_wrong_kernels_are_refused(context, device):
         minuet.Plan.pooling(context, 4, kernel_shape="custom")
     with pytest.raises(minuet.InvalidArgumentError, match="dense_offsets is 1"):
         minuet.Plan.pooling(context, 4, offsets=LIST, padding=1)
-    layer = {
-        "op": "block",
-        "name": "a",
-        "out_channels": 8,
-        "kernel_shape": "cross",
-        "kernel_size": 3,
-    }
+    layer = {"op": "block", "name": "a", "out_channels": 8, "kernel_shape": "cross", "kernel_size": 3}
     for change, place in (
         ({"rule": "reached", "padding": 1}, "layers[0].kernel_shape: "),
         ({"op": "generative_up", "stride": 1}, "layers[0].kernel_shape: "),
@@ -320,12 +216,7 @@ def test_wrong_kernels_are_refused(context, device):
         ({"offsets": LIST}, "layers[0].offsets: "),
         ({"kernel_shape": "star"}, "layers[0].kernel_shape: "),
     ):
-        network = {
-            "name": "wrong",
-            "ndim": 3,
-            "in_channels": 4,
-            "layers": [{**layer, **change}],
-        }
+        network = {"name": "wrong", "ndim": 3, "in_channels": 4, "layers": [{**layer, **change}]}
         with pytest.raises(minuet.Error) as raised:
             minuet.Plan.network(context, description=network)
         assert place in str(raised.value)
@@ -337,12 +228,7 @@ def test_wrong_kernels_are_refused(context, device):
         ([[0, 0, 1 << 29]], "layers[0].offsets[0][2]: "),
         ([[0, 0, 1], [0, 0, 1]], "layers[0].offsets: "),
     ):
-        network = {
-            "name": "wrong",
-            "ndim": 3,
-            "in_channels": 4,
-            "layers": [{**custom, "offsets": offsets}],
-        }
+        network = {"name": "wrong", "ndim": 3, "in_channels": 4, "layers": [{**custom, "offsets": offsets}]}
         with pytest.raises(minuet.InvalidArgumentError) as raised:
             minuet.Plan.network(context, description=network)
         assert place in str(raised.value)

@@ -15,18 +15,9 @@ PROGRAM = HERE / "one_process.py"
 
 def run(order, **variables):
     path = os.path.realpath(library._name)
-    settings = {
-        **os.environ,
-        "PYTHONPATH": str(PACKAGE),
-        "MINUET_LIBRARY": path,
-        **variables,
-    }
+    settings = {**os.environ, "PYTHONPATH": str(PACKAGE), "MINUET_LIBRARY": path, **variables}
     return subprocess.run(
-        [sys.executable, "-B", PROGRAM, order, path],
-        env=settings,
-        capture_output=True,
-        text=True,
-        timeout=300,
+        [sys.executable, "-B", PROGRAM, order, path], env=settings, capture_output=True, text=True, timeout=300
     )
 
 
@@ -43,13 +34,7 @@ def test_beside_torch_jax_and_llvm(order):
 
 def test_no_symbol_of_libminuet_comes_from_another_library(tmp_path):
     """What libminuet has of LLVM and zstd is bound within it, also where a libLLVM comes first in the global scope."""
-    done = run(
-        "last",
-        JAX_PLATFORMS="cpu",
-        LD_BIND_NOW="1",
-        LD_DEBUG="bindings",
-        LD_DEBUG_OUTPUT=str(tmp_path / "log"),
-    )
+    done = run("last", JAX_PLATFORMS="cpu", LD_BIND_NOW="1", LD_DEBUG="bindings", LD_DEBUG_OUTPUT=str(tmp_path / "log"))
     if done.returncode == 77:
         skip_or_fail("torch", done.stdout.strip())
     assert done.returncode == 0, done.stdout + done.stderr
@@ -57,26 +42,13 @@ def test_no_symbol_of_libminuet_comes_from_another_library(tmp_path):
     for log in tmp_path.iterdir():
         with open(log, errors="replace") as lines:
             for line in lines:
-                found = re.search(
-                    r"binding file (\S+) \[0\] to (\S+) \[0\]: \w+ symbol `([^']+)'",
-                    line,
-                )
+                found = re.search(r"binding file (\S+) \[0\] to (\S+) \[0\]: \w+ symbol `([^']+)'", line)
                 if found and "libminuet.so" in found[0]:
                     bindings.append(found.groups())
     assert len(bindings) > 50
-    system = re.compile(
-        r"/(libc|libm|libstdc\+\+|libgcc_s|libdl|libpthread|libz|libzstd|ld-linux[\w-]*|libminuet)\.so"
-    )
-    foreign = [
-        row
-        for row in bindings
-        if "libminuet.so" in row[0] and not system.search(row[1])
-    ]
-    taken = [
-        row
-        for row in bindings
-        if "libminuet.so" in row[1] and not row[2].startswith("minuet_")
-    ]
+    system = re.compile(r"/(libc|libm|libstdc\+\+|libgcc_s|libdl|libpthread|libz|libzstd|ld-linux[\w-]*|libminuet)\.so")
+    foreign = [row for row in bindings if "libminuet.so" in row[0] and not system.search(row[1])]
+    taken = [row for row in bindings if "libminuet.so" in row[1] and not row[2].startswith("minuet_")]
     assert foreign == []
     assert taken == []
     assert not [row for row in bindings if "llvm" in row[2].lower()]

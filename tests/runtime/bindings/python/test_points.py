@@ -12,23 +12,13 @@ def loops(points, batch, size, low, channels):
         if not np.isfinite(point[:3]).all():
             rows.append(-1)
             continue
-        cell = np.floor((point[:3] - np.float32(low)) / np.float32(size)).astype(
-            np.int32
-        )
+        cell = np.floor((point[:3] - np.float32(low)) / np.float32(size)).astype(np.int32)
         key = (int(batch[index]), *cell.tolist())
         rows.append(known.setdefault(key, len(known)))
         members[len(members) :] = [[]] * (len(known) - len(members))
         members[rows[-1]] = [*members[rows[-1]], index]
-    means = [
-        np.float32(sum(points[i, :channels].astype(np.float64) for i in own) / len(own))
-        for own in members
-    ]
-    return (
-        np.array(list(known), np.int32),
-        np.array(means),
-        np.array(rows, np.int32),
-        [len(own) for own in members],
-    )
+    means = [np.float32(sum(points[i, :channels].astype(np.float64) for i in own) / len(own)) for own in members]
+    return np.array(list(known), np.int32), np.array(means), np.array(rows, np.int32), [len(own) for own in members]
 
 
 def test_there_and_back(context, cpu):
@@ -49,71 +39,39 @@ def test_there_and_back(context, cpu):
     assert voxels.voxel_points[:count].tolist() == sizes
     assert not voxels.features[count:].any()
     again = voxelizer.run(cpu, points, batch)
-    for name in (
-        "coordinates",
-        "features",
-        "voxel_points",
-        "point_rows",
-        "counts",
-        "status",
-    ):
+    for name in ("coordinates", "features", "voxel_points", "point_rows", "counts", "status"):
         getattr(again, name)[:] = 77
     workspace = np.empty(max(1, voxelizer.bytes("cpu", 400)), np.uint8)
-    assert (
-        voxelizer.run(cpu, points, batch, out=again, workspace=workspace).features
-        is again.features
-    )
-    assert np.array_equal(again.coordinates, voxels.coordinates) and np.array_equal(
-        again.features, voxels.features
-    )
+    assert voxelizer.run(cpu, points, batch, out=again, workspace=workspace).features is again.features
+    assert np.array_equal(again.coordinates, voxels.coordinates) and np.array_equal(again.features, voxels.features)
     with pytest.raises(ValueError, match="coordinates"):
         voxelizer.run(cpu, points, batch, capacity=399, out=again)
 
     nearest = minuet.Devoxelizer(context, 4)
     nearest.load(cpu)
-    given = nearest.run(
-        cpu, voxels.features, point_rows=voxels.point_rows, row_count=voxels.counts[:1]
-    )
+    given = nearest.run(cpu, voxels.features, point_rows=voxels.point_rows, row_count=voxels.counts[:1])
     assert np.array_equal(given, np.where(rows[:, None] < 0, 0, means[rows]))
 
-    linear = minuet.Devoxelizer(
-        context, 4, blend=minuet.PointBlend.CENTRES, voxel_size=0.5, low=-1.0
-    )
+    linear = minuet.Devoxelizer(context, 4, blend=minuet.PointBlend.CENTRES, voxel_size=0.5, low=-1.0)
     linear.load(cpu)
     ones = np.ones_like(voxels.features)
     blended = linear.run(
-        cpu,
-        ones,
-        points=points,
-        batch=batch,
-        coordinates=voxels.coordinates,
-        row_count=voxels.counts[:1],
+        cpu, ones, points=points, batch=batch, coordinates=voxels.coordinates, row_count=voxels.counts[:1]
     )
     # Weights of the voxels that exist add up to 1, and the voxel of a point exists.
     assert np.allclose(blended, np.where(rows[:, None] < 0, 0, 1), atol=1e-5)
 
 
 def test_a_capacity_and_limits(context, cpu):
-    points = np.array(
-        [[0, 0, 0], [1, 0, 0], [0.5, 0, 0], [9, 0, 0], [2, 0, 0]], np.float32
-    )
+    points = np.array([[0, 0, 0], [1, 0, 0], [0.5, 0, 0], [9, 0, 0], [2, 0, 0]], np.float32)
     voxelizer = minuet.Voxelizer(
-        context,
-        3,
-        1.0,
-        high=3.0,
-        most_points_per_voxel=1,
-        most_voxels=2,
-        feature=minuet.PointFeature.FIRST,
+        context, 3, 1.0, high=3.0, most_points_per_voxel=1, most_voxels=2, feature=minuet.PointFeature.FIRST
     )
     voxelizer.load(cpu)
     voxels = voxelizer.run(cpu, points, capacity=2)
     assert voxels.counts.tolist() == [2, 2, 1, 0, 1, 1]
     assert voxels.point_rows.tolist() == [0, 1, 0, -1, -1]
-    assert (
-        voxelizer.run(cpu, points, capacity=1).status[0]
-        == minuet.CloudStatus.PAST_CAPACITY
-    )
+    assert voxelizer.run(cpu, points, capacity=1).status[0] == minuet.CloudStatus.PAST_CAPACITY
 
 
 def test_refusals(context, cpu):

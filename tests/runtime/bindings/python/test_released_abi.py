@@ -37,11 +37,7 @@ def problems(tmp_path, today):
 
 
 def test_headers_of_released_versions_are_kept():
-    done = subprocess.run(
-        [sys.executable, ROOT / "tools/lint/check_abi.py"],
-        capture_output=True,
-        text=True,
-    )
+    done = subprocess.run([sys.executable, ROOT / "tools/lint/check_abi.py"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -50,9 +46,9 @@ def test_layouts_are_those_of_ctypes(today):
     for name, (size, fields) in today.structs.items():
         kind = getattr(_abi, name)
         assert size == ctypes.sizeof(kind), name
-        assert [
-            (field, getattr(kind, field).offset) for field, *_ in kind._fields_
-        ] == [(field, offset) for field, offset, _ in fields]
+        assert [(field, getattr(kind, field).offset) for field, *_ in kind._fields_] == [
+            (field, offset) for field, offset, _ in fields
+        ]
 
 
 def test_what_may_change(problems):
@@ -66,22 +62,9 @@ def test_what_may_change(problems):
         )
         == []
     )
-    assert (
-        problems(
-            ("} minuet_reach_options;", "int32_t more[2]; } minuet_reach_options;")
-        )
-        == []
-    )
-    assert (
-        problems(("} minuet_pyramid_level;", "int64_t more; } minuet_pyramid_level;"))
-        == []
-    )
-    assert (
-        problems(
-            ("MINUET_UNAVAILABLE = 14", "MINUET_UNAVAILABLE = 14, MINUET_NEW = 15")
-        )
-        == []
-    )
+    assert problems(("} minuet_reach_options;", "int32_t more[2]; } minuet_reach_options;")) == []
+    assert problems(("} minuet_pyramid_level;", "int64_t more; } minuet_pyramid_level;")) == []
+    assert problems(("MINUET_UNAVAILABLE = 14", "MINUET_UNAVAILABLE = 14, MINUET_NEW = 15")) == []
 
 
 @pytest.mark.parametrize(
@@ -112,28 +95,19 @@ def test_elements_grow_only_with_their_size(problems):
         ("} minuet_pyramid_level;", "int64_t more; } minuet_pyramid_level;"),
         ("size_t level_bytes;", "size_t other_bytes;"),
     )
-    assert any(
-        "minuet_pyramid_level has neither struct_size nor a row" in problem
-        for problem in found
-    )
+    assert any("minuet_pyramid_level has neither struct_size nor a row" in problem for problem in found)
 
 
 def test_the_headers_of_a_release_are_never_replaced(tmp_path):
     shutil.copytree(ROOT / "include", tmp_path / "include")
-    assert check_abi.check(tmp_path) == [
-        "tests/runtime/abi/released has no headers of a released version"
-    ]
+    assert check_abi.check(tmp_path) == ["tests/runtime/abi/released has no headers of a released version"]
     header = tmp_path / "include/minuet/minuet.h"
     suffix = re.search('VERSION_SUFFIX "[^"]*"', header.read_text())[0]
     header.write_text(header.read_text().replace(suffix, 'VERSION_SUFFIX "-dev"'))
     assert check_abi.snapshot(tmp_path) == []
     assert check_abi.check(tmp_path) == []
-    assert (
-        check_abi.snapshot(tmp_path) == []
-    )  # those of a version that is not released yet
-    header.write_text(
-        header.read_text().replace('VERSION_SUFFIX "-dev"', 'VERSION_SUFFIX ""')
-    )
+    assert check_abi.snapshot(tmp_path) == []  # those of a version that is not released yet
+    header.write_text(header.read_text().replace('VERSION_SUFFIX "-dev"', 'VERSION_SUFFIX ""'))
     assert check_abi.snapshot(tmp_path) == []
     (problem,) = check_abi.snapshot(tmp_path)
     assert "stay as they are" in problem

@@ -6,9 +6,7 @@ import pytest
 
 
 def rows(random, count):
-    return np.concatenate(
-        [random.integers(0, 3, (count, 1)), random.integers(-50, 50, (count, 3))], 1
-    ).astype(np.int32)
+    return np.concatenate([random.integers(0, 3, (count, 1)), random.integers(-50, 50, (count, 3))], 1).astype(np.int32)
 
 
 def load(selector, device):
@@ -24,108 +22,59 @@ def test_rows_by_a_mask(context, cpu):
     wanted = np.flatnonzero(mask)
     count = len(wanted)
     assert kept.status[0] == 0 and kept.count[0] == count
-    assert (
-        np.array_equal(kept.coordinates[:count], coordinates[wanted])
-        and not kept.coordinates[count:].any()
-    )
-    assert (
-        np.array_equal(kept.sources[:count], wanted)
-        and (kept.sources[count:] == -1).all()
-    )
+    assert np.array_equal(kept.coordinates[:count], coordinates[wanted]) and not kept.coordinates[count:].any()
+    assert np.array_equal(kept.sources[:count], wanted) and (kept.sources[count:] == -1).all()
     assert np.array_equal(kept.parents, kept.sources)
-    assert np.array_equal(
-        kept.places, np.where(mask != 0, np.cumsum(mask != 0) - 1, -1)
-    )
+    assert np.array_equal(kept.places, np.where(mask != 0, np.cumsum(mask != 0) - 1, -1))
     assert kept.features is None
     again = selector.run(cpu, coordinates, mask=mask)
     for name in ("coordinates", "sources", "parents", "places", "count", "status"):
         getattr(again, name)[:] = 77
     workspace = np.empty(selector.bytes("cpu", 200), np.uint8)
-    assert (
-        selector.run(cpu, coordinates, mask=mask, out=again, workspace=workspace).places
-        is again.places
-    )
-    assert np.array_equal(again.coordinates, kept.coordinates) and np.array_equal(
-        again.places, kept.places
-    )
-    few = selector.run(
-        cpu, coordinates, mask=mask, row_count=np.array([50], np.int32), capacity=count
-    )
+    assert selector.run(cpu, coordinates, mask=mask, out=again, workspace=workspace).places is again.places
+    assert np.array_equal(again.coordinates, kept.coordinates) and np.array_equal(again.places, kept.places)
+    few = selector.run(cpu, coordinates, mask=mask, row_count=np.array([50], np.int32), capacity=count)
     assert few.count[0] == np.count_nonzero(mask[:50])
-    assert (
-        selector.run(cpu, coordinates, mask=mask, capacity=3).status[0]
-        == minuet.CloudStatus.PAST_CAPACITY
-    )
+    assert selector.run(cpu, coordinates, mask=mask, capacity=3).status[0] == minuet.CloudStatus.PAST_CAPACITY
 
 
 def test_children_by_their_scores(context, cpu):
     random = np.random.default_rng(6)
     coordinates = rows(random, 60)
     scores = random.normal(0, 1, (60, 10)).astype(np.float32)[:, 1:9]
-    above = load(
-        minuet.Selector(
-            context, minuet.SelectRule.ABOVE, threshold=0.5, children=2, tensor_stride=4
-        ),
-        cpu,
-    )
+    above = load(minuet.Selector(context, minuet.SelectRule.ABOVE, threshold=0.5, children=2, tensor_stride=4), cpu)
     kept = above.run(cpu, coordinates, scores=scores)
     parents, children = np.nonzero(scores > 0.5)
     count = len(parents)
     assert kept.count[0] == count
     steps = np.stack([np.zeros(8, int), *np.unravel_index(np.arange(8), (2, 2, 2))], 1)
-    assert np.array_equal(
-        kept.coordinates[:count], coordinates[parents] + 4 * steps[children]
-    )
+    assert np.array_equal(kept.coordinates[:count], coordinates[parents] + 4 * steps[children])
     assert np.array_equal(kept.parents[:count], parents)
-    best = load(
-        minuet.Selector(
-            context, minuet.SelectRule.BEST, best=5, children=2, batch_size=3
-        ),
-        cpu,
-    )
+    best = load(minuet.Selector(context, minuet.SelectRule.BEST, best=5, children=2, batch_size=3), cpu)
     kept = best.run(cpu, coordinates, scores=scores)
     for item in range(3):
         own = np.flatnonzero(coordinates[:, 0] == item)
         wanted = np.sort(scores[own].ravel())[-5:]
         sources = kept.sources[: kept.count[0]]
-        assert np.array_equal(
-            np.sort(scores.reshape(-1)[sources[coordinates[sources // 8, 0] == item]]),
-            wanted,
-        )
+        assert np.array_equal(np.sort(scores.reshape(-1)[sources[coordinates[sources // 8, 0] == item]]), wanted)
 
 
 def test_cells_of_a_dense_tensor(context, cpu):
     random = np.random.default_rng(7)
-    dense = (
-        random.normal(0, 1, (2, 3, 4, 5, 6))
-        * (random.uniform(0, 1, (2, 1, 4, 5, 6)) < 0.3)
-    ).astype(np.float32)
+    dense = (random.normal(0, 1, (2, 3, 4, 5, 6)) * (random.uniform(0, 1, (2, 1, 4, 5, 6)) < 0.3)).astype(np.float32)
     selector = minuet.Selector(
-        context,
-        minuet.SelectRule.NONZERO,
-        shape=(4, 5, 6),
-        batch_size=2,
-        channels=3,
-        tensor_stride=2,
+        context, minuet.SelectRule.NONZERO, shape=(4, 5, 6), batch_size=2, channels=3, tensor_stride=2
     )
     kept = load(selector, cpu).run(cpu, dense=dense)
     cells = np.argwhere((dense != 0).any(1))
     count = len(cells)
     assert kept.count[0] == count and kept.parents is None
     assert np.array_equal(kept.coordinates[:count], cells * (1, 2, 2, 2))
-    assert np.array_equal(
-        kept.features[:count],
-        dense[cells[:, 0], :, cells[:, 1], cells[:, 2], cells[:, 3]],
-    )
+    assert np.array_equal(kept.features[:count], dense[cells[:, 0], :, cells[:, 1], cells[:, 2], cells[:, 3]])
     assert np.array_equal(kept.sources[:count], np.flatnonzero((dense != 0).any(1)))
     image = load(
         minuet.Selector(
-            context,
-            minuet.SelectRule.NONZERO,
-            shape=(6, 5, 4),
-            batch_size=2,
-            channels=3,
-            axis_order=(2, 1, 0),
+            context, minuet.SelectRule.NONZERO, shape=(6, 5, 4), batch_size=2, channels=3, axis_order=(2, 1, 0)
         ),
         cpu,
     )

@@ -14,12 +14,7 @@ def rows_of(array):
 def test_sets_and_maps(device, generator):
     cloud = oracle.make_cloud(generator, 200)
     coordinates = minuet.Coordinates(device, device.to_device(cloud))
-    assert (
-        coordinates.count,
-        coordinates.rows,
-        len(coordinates),
-        coordinates.ndim,
-    ) == (200, 200, 200, 3)
+    assert (coordinates.count, coordinates.rows, len(coordinates), coordinates.ndim) == (200, 200, 200, 3)
     np.testing.assert_array_equal(device.to_host(coordinates.export()), cloud)
 
     coarse = coordinates.downsample(2)
@@ -42,23 +37,16 @@ def test_sets_and_maps(device, generator):
 def test_axes_of_their_own(device, generator):
     cloud = oracle.make_cloud(generator, 100)
     coordinates = minuet.Coordinates(device, device.to_device(cloud))
-    kernel_map = minuet.KernelMap(
-        coordinates, coordinates, (3, 1, 2), dilation=(1, 1, 2)
-    )
+    kernel_map = minuet.KernelMap(coordinates, coordinates, (3, 1, 2), dilation=(1, 1, 2))
     expected = oracle.pairs_of(cloud, cloud, (3, 1, 2), (1, 1, 2))
     np.testing.assert_array_equal(np.array(rows_of(kernel_map.export())), expected)
     assert minuet.KernelMap(coordinates, coordinates, np.int64(3)).volume == 27
     for wrong in (2**32 + 3, (3, 2**32 + 3, 3), -(2**31) - 1):
-        with pytest.raises(
-            ValueError,
-            match=r"kernel_size is -?\d+, and -2147483648 to 2147483647 are taken",
-        ):
+        with pytest.raises(ValueError, match=r"kernel_size is -?\d+, and -2147483648 to 2147483647 are taken"):
             minuet.KernelMap(coordinates, coordinates, wrong)
     with pytest.raises(TypeError):
         minuet.KernelMap(coordinates, coordinates, (3, 3, 1.5))
-    with pytest.raises(
-        ValueError, match="kernel_size has 2 numbers, and there are 3 axes"
-    ):
+    with pytest.raises(ValueError, match="kernel_size has 2 numbers, and there are 3 axes"):
         minuet.KernelMap(coordinates, coordinates, (3, 1))
 
 
@@ -80,28 +68,19 @@ def test_generated(device):
     assert set(map(tuple, device.to_host(centred.export()).tolist())) == expected
     assert minuet.KernelMap(centred, coarse, [3, 1, 2]).transpose().pairs == 6
     dense = coarse.generate([3, 1, 1], stride=[1, 2, 1], padding=[2, 0, 0])
-    assert set(map(tuple, device.to_host(dense.export()).tolist())) == {
-        (0, x, 4, -6) for x in (-2, 0, 2)
-    }
+    assert set(map(tuple, device.to_host(dense.export()).tolist())) == {(0, x, 4, -6) for x in (-2, 0, 2)}
     with pytest.raises(minuet.InvalidArgumentError, match="stride 4 does not divide 2"):
         coarse.generate(2, stride=4)
 
 
 def test_duplicates_and_bounds(device):
     cloud = device.to_device(np.array([[0, 1, 2, 3], [0, 1, 2, 3]], np.int32))
-    with pytest.raises(
-        minuet.InvalidArgumentError, match="1 of 2 coordinates are duplicates"
-    ):
+    with pytest.raises(minuet.InvalidArgumentError, match="1 of 2 coordinates are duplicates"):
         minuet.Coordinates(device, cloud)
     kept = minuet.Coordinates(device, cloud, keep_first_duplicate=True)
     assert (kept.count, kept.rows) == (1, 2)
     with pytest.raises(minuet.OutOfRangeError):
-        minuet.Coordinates(
-            device,
-            cloud,
-            bounds=((0, 0, 0, 0), (0, 1, 1, 1)),
-            keep_first_duplicate=True,
-        )
+        minuet.Coordinates(device, cloud, bounds=((0, 0, 0, 0), (0, 1, 1, 1)), keep_first_duplicate=True)
     with pytest.raises(ValueError, match="batch first"):
         minuet.Coordinates(device, cloud, bounds=((0, 0, 0), (0, 1, 1)))
 

@@ -36,15 +36,11 @@ def test_sets_and_plans_in_threads(device, context, generator):
 
     def work(number):
         coordinates = minuet.Coordinates(device, cloud)
-        plan = minuet.Plan.convolution(
-            context, np.full((27, 8, 8), number), kernel_size=3, submanifold=True
-        )
+        plan = minuet.Plan.convolution(context, np.full((27, 8, 8), number), kernel_size=3, submanifold=True)
         plan.load(device)
         execution = minuet.Execution(plan, device)
         execution.prepare_maps(minuet.KernelMap(coordinates, coordinates, 3))
-        return device.to_host(
-            execution.run(device.to_device(np.ones((100, 8), np.float32)))
-        )
+        return device.to_host(execution.run(device.to_device(np.ones((100, 8), np.float32))))
 
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(work, [1, 2, 1, 2]))
@@ -62,9 +58,7 @@ def test_errors_belong_to_their_thread(context):
         return messages
 
     with ThreadPoolExecutor(4) as pool:
-        for name, messages in zip(
-            "abcd", pool.map(fail, ["net-a", "net-b", "net-c", "net-d"]), strict=True
-        ):
+        for name, messages in zip("abcd", pool.map(fail, ["net-a", "net-b", "net-c", "net-d"]), strict=True):
             assert len(messages) == 1
             assert f"net-{name}" in messages.pop()
 

@@ -21,18 +21,7 @@ INFO = f"minuet-{VERSION}.dist-info"
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "-q",
-            "--no-deps",
-            "--no-index",
-            "-w",
-            folder,
-            PACKAGE,
-        ],
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-index", "-w", folder, PACKAGE],
         check=True,
         env={**os.environ, "MINUET_BUILD": str(BUILD)},
     )
@@ -48,19 +37,7 @@ def installed(wheel, tmp_path_factory):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     site = next((folder / "lib").iterdir()) / "site-packages"
     subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--no-deps",
-            "--no-index",
-            "--target",
-            site,
-            wheel,
-        ],
-        check=True,
+        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", site, wheel], check=True
     )
     import numpy
 
@@ -68,11 +45,7 @@ def installed(wheel, tmp_path_factory):
     for entry in os.listdir(packages):
         if entry.startswith("numpy"):
             os.symlink(os.path.join(packages, entry), site / entry)
-    variables = {
-        "PATH": str(folder / "bin"),
-        "HOME": str(folder / "home"),
-        "LANG": "C.UTF-8",
-    }
+    variables = {"PATH": str(folder / "bin"), "HOME": str(folder / "home"), "LANG": "C.UTF-8"}
     return folder, site, variables
 
 
@@ -81,10 +54,7 @@ def test_name_and_contents(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         assert archive.testzip() is None
-        modes = {
-            item.filename: item.external_attr >> 16 & 0o777
-            for item in archive.infolist()
-        }
+        modes = {item.filename: item.external_attr >> 16 & 0o777 for item in archive.infolist()}
         record = archive.read(f"{INFO}/RECORD").decode()
     for name in (
         "minuet/__init__.py",
@@ -101,9 +71,7 @@ def test_name_and_contents(wheel):
     assert modes["minuet/lib/minuet-compile"] == modes["minuet/bin/minuet"] == 0o755
     assert modes[f"{INFO}/RECORD"] == modes["minuet/__init__.py"] == 0o644
     # Who distributes liblzf has to give its licence too.
-    assert (f"{INFO}/licenses/LICENSE.liblzf.txt" in names) == (
-        "minuet/lib/liblzf.so.1" in names
-    )
+    assert (f"{INFO}/licenses/LICENSE.liblzf.txt" in names) == ("minuet/lib/liblzf.so.1" in names)
     assert len(names) == len(set(names)) == len(record.splitlines())
     assert wheel.stat().st_size < 8e6
 
@@ -111,15 +79,8 @@ def test_name_and_contents(wheel):
 def test_metadata(wheel):
     with zipfile.ZipFile(wheel) as archive:
         text = archive.read(f"{INFO}/METADATA").decode()
-        assert (
-            archive.read(f"{INFO}/entry_points.txt")
-            == b"[console_scripts]\nminuet = minuet._command:main\n"
-        )
-    for line in (
-        f"Version: {VERSION}",
-        "Requires-Dist: numpy>=1.24",
-        "Requires-Python: >=3.10",
-    ):
+        assert archive.read(f"{INFO}/entry_points.txt") == b"[console_scripts]\nminuet = minuet._command:main\n"
+    for line in (f"Version: {VERSION}", "Requires-Dist: numpy>=1.24", "Requires-Python: >=3.10"):
         assert f"{line}\n" in text
     assert text.count("Requires-Dist") == 1
 
@@ -135,11 +96,7 @@ def backend(monkeypatch):
 
 def test_the_same_build_gives_the_same_wheel(wheel, backend, tmp_path, monkeypatch):
     def files():
-        return {
-            path.name: path.stat().st_mtime_ns
-            for path in BUILD.iterdir()
-            if path.is_file()
-        }
+        return {path.name: path.stat().st_mtime_ns for path in BUILD.iterdir() if path.is_file()}
 
     before = files()
     name = backend.build_wheel(str(tmp_path))
@@ -164,23 +121,14 @@ def test_the_tag_is_that_of_the_library(backend, tmp_path):
 def test_platform(wheel):
     """auditwheel says that the binaries run on every system of the wheel's name."""
     pytest.importorskip("auditwheel")
-    done = subprocess.run(
-        [sys.executable, "-m", "auditwheel", "show", wheel],
-        capture_output=True,
-        text=True,
-    )
+    done = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True)
     text = " ".join(done.stdout.split())
     assert f'following platform tag: "{PLATFORM}"' in text, done.stdout + done.stderr
 
 
 def test_quickstart(installed):
     folder, _, variables = installed
-    done = subprocess.run(
-        [folder / "bin/python", "-m", "minuet"],
-        env=variables,
-        capture_output=True,
-        text=True,
-    )
+    done = subprocess.run([folder / "bin/python", "-m", "minuet"], env=variables, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "second inference" in done.stdout
     assert str(ROOT) not in done.stdout
@@ -189,10 +137,7 @@ def test_quickstart(installed):
 def test_tool(installed):
     folder, _, variables = installed
     done = subprocess.run(
-        [folder / "bin/python", "-m", "minuet", "info"],
-        env=variables,
-        capture_output=True,
-        text=True,
+        [folder / "bin/python", "-m", "minuet", "info"], env=variables, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert "device        cpu" in done.stdout
@@ -211,12 +156,7 @@ def test_tool(installed):
     )
     assert done.returncode == 0, done.stderr
     assert "minkunet42" in done.stdout
-    bad = subprocess.run(
-        [folder / "bin/python", "-m", "minuet", "fly"],
-        env=variables,
-        capture_output=True,
-        text=True,
-    )
+    bad = subprocess.run([folder / "bin/python", "-m", "minuet", "fly"], env=variables, capture_output=True, text=True)
     assert bad.returncode == 2
 
 
@@ -228,17 +168,12 @@ def test_no_compiler_is_needed(installed):
     hidden = {**variables, "MINUET_NVRTC": "/nowhere", "MINUET_CUBLASLT": "/nowhere"}
     for words in (["--help"], ["run", "--help"], ["info"], []):
         done = subprocess.run(
-            [folder / "bin/python", "-m", "minuet", *words],
-            env=hidden,
-            capture_output=True,
-            text=True,
+            [folder / "bin/python", "-m", "minuet", *words], env=hidden, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
         assert ("Usage" in done.stdout) == ("--help" in words)
     code = "import minuet; print(minuet.system_info().nvrtc)"
-    done = subprocess.run(
-        [folder / "bin/python", "-c", code], env=hidden, capture_output=True, text=True
-    )
+    done = subprocess.run([folder / "bin/python", "-c", code], env=hidden, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
 
 
@@ -246,12 +181,7 @@ def test_without_numpy_the_error_names_it(installed):
     """pip installs numpy with the wheel (test_metadata); a Python that lacks it says so."""
     folder, _, variables = installed
     code = "import sys; sys.modules['numpy'] = None; import minuet"
-    done = subprocess.run(
-        [folder / "bin/python", "-c", code],
-        env=variables,
-        capture_output=True,
-        text=True,
-    )
+    done = subprocess.run([folder / "bin/python", "-c", code], env=variables, capture_output=True, text=True)
     assert done.returncode == 1
     assert "numpy" in done.stderr.splitlines()[-1]
 
@@ -268,24 +198,11 @@ def test_cuda_libraries_of_wheels(installed):
     try:
         for name in ("libnvrtc.so.13", "libcublasLt.so.13"):
             (lib / name).write_text("no library")
-        done = subprocess.run(
-            [folder / "bin/python", "-c", code],
-            env=variables,
-            capture_output=True,
-            text=True,
-        )
+        done = subprocess.run([folder / "bin/python", "-c", code], env=variables, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[:2] == [
-            str(lib / "libnvrtc.so.13"),
-            str(lib / "libcublasLt.so.13"),
-        ]
+        assert done.stdout.splitlines()[:2] == [str(lib / "libnvrtc.so.13"), str(lib / "libcublasLt.so.13")]
         named = {**variables, "MINUET_NVRTC": "/x", "MINUET_CUBLASLT": "/y"}
-        done = subprocess.run(
-            [folder / "bin/python", "-c", code],
-            env=named,
-            capture_output=True,
-            text=True,
-        )
+        done = subprocess.run([folder / "bin/python", "-c", code], env=named, capture_output=True, text=True)
         assert done.stdout.splitlines()[:2] == ["None", "None"]
     finally:
         for path in lib.iterdir():
@@ -298,9 +215,7 @@ def test_a_program_that_links_to_the_wheel(installed, tmp_path):
     """C programs find the header and the library in the installed package."""
     _, site, variables = installed
     source = tmp_path / "version.c"
-    source.write_text(
-        "#include <minuet/minuet.h>\nint main(void) { return minuet_version() != 300; }\n"
-    )
+    source.write_text("#include <minuet/minuet.h>\nint main(void) { return minuet_version() != 300; }\n")
     package = site / "minuet"
     subprocess.run(
         [

@@ -19,6 +19,8 @@ from ._rules import (
     rounded_capacity,
 )
 
+__all__ = ["CapacityOf", "Geometry", "Level"]
+
 #: Gives the capacity of a new level, from the finer level and the rule.
 CapacityOf = Callable[[Level, Rule], int]
 
