@@ -1,8 +1,10 @@
-"""Sparse convolution networks in PyTorch."""
+"""Sparse convolution networks in PyTorch. README.md beside this file is the page."""
 
 from . import functional
-from ._geometry import Geometry, KernelMap, Level
+from ._capacities import Capacities, check
+from ._geometry import Geometry
+from ._levels import KernelMap, Level
 from ._normalization import BatchNorm
 from ._sparse_tensor import SparseTensor
 
-__all__ = ["BatchNorm", "Geometry", "KernelMap", "Level", "SparseTensor", "functional"]
+__all__ = ["BatchNorm", "Capacities", "Geometry", "KernelMap", "Level", "SparseTensor", "check", "functional"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ._geometry import Level
+from ._levels import Level
 from ._rows import devoxelize
 from ._sparse_tensor import SparseTensor
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from ._geometry import CapacityOf, Geometry, Level
+from ._capacities import Capacities
+from ._geometry import CapacityOf, Geometry
+from ._levels import Level
 
 
 class SparseTensor:
@@ -35,7 +37,7 @@ class SparseTensor:
         shape: Sequence[int] | None = None,
         batch_size: int = 0,
         count: torch.Tensor | None = None,
-        capacities: CapacityOf | Sequence[int] | None = None,
+        capacities: Capacities | CapacityOf | Sequence[int] | None = None,
     ) -> SparseTensor:
         """Makes a tensor and the geometry of its coordinates; the arguments are those of Geometry."""
         geometry = Geometry(coordinates, shape=shape, batch_size=batch_size, count=count, capacities=capacities)

@@ -13,13 +13,14 @@ from .._types import Axes, Purpose
 from ._activations import add, cat, dropout, gelu, layer_norm, leaky_relu, multiply, relu, sigmoid, silu, tanh
 from ._convolutions import convolution as _convolution
 from ._dense import from_dense, to_dense
-from ._geometry import TRAINED, TRAINED_POOLING, Level, is_recording, read_numbers
 from ._keys import LAYOUTS, ConvolutionKey, KernelKey, constant, kernel_of, numbers, text_of
+from ._levels import Level
 from ._normalization import batch_norm
 from ._poolings import pooling as _pooling
 from ._rows import devoxelize as _devoxelize
 from ._rows import global_pooling as _global_pooling
 from ._rows import voxelize as _voxelize
+from ._rules import TRAINED, TRAINED_POOLING, is_recording, kernel_name, read_numbers
 from ._sparse_tensor import SparseTensor
 
 __all__ = [
@@ -147,7 +148,7 @@ def convolution(
     out = fine if transposed else coarse
     pairs, pair_count = made.pairs() if of_weight else (None, None)
     key = _convolution_text(
-        (kernel.size, kernel.dilation, kernel.padding, kernel.shape, kernel.offsets),
+        kernel_name(kernel),
         strides,
         groups,
         fine is coarse,
@@ -204,7 +205,7 @@ def pooling(
     made = fine.map_to(coarse, kernel, purposes)
     out = fine if transposed else coarse
     key = _convolution_text(
-        (kernel.size, kernel.dilation, kernel.padding, kernel.shape, kernel.offsets),
+        kernel_name(kernel),
         strides,
         1,
         fine is coarse,

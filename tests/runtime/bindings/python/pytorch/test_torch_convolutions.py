@@ -33,9 +33,7 @@ def prepare(name, coordinates, channels, capacity=False):
         count = torch.tensor([len(coordinates)], dtype=torch.int32)
         options |= {"capacities": [CAPACITY], "count": count}
         coordinates = padded(coordinates, 13, 7)
-    x = sparse.SparseTensor.of(
-        torch.zeros(len(coordinates), channels), coordinates, **options
-    )
+    x = sparse.SparseTensor.of(torch.zeros(len(coordinates), channels), coordinates, **options)
     if geometry.transposed:
         stride, padding = geometry.stride, geometry.padding
         coarse = x.level.coarser(
@@ -66,12 +64,7 @@ def test_convolution(generator, name, groups, dtype):
     geometry, x = prepare(name, coordinates, inputs)
     features = normal(generator, x.level.rows, inputs).to(dtype).requires_grad_()
     volume = len(geometry.offsets())
-    weight = (
-        (normal(generator, volume, inputs // groups, outputs) / 4)
-        .to(dtype)
-        .float()
-        .requires_grad_()
-    )
+    weight = (normal(generator, volume, inputs // groups, outputs) / 4).to(dtype).float().requires_grad_()
     bias = normal(generator, outputs).requires_grad_()
     y = run(name, x, features, weight, bias, groups)
     gradient = normal(generator, *y.features.shape).to(dtype)
@@ -83,12 +76,8 @@ def test_convolution(generator, name, groups, dtype):
     assert set(coarse) == geometry.coarse(fine)
     assert len(set(coarse)) == len(coarse)
     pairs = geometry.pairs(fine, coarse)
-    wide = [
-        given.detach().double().requires_grad_() for given in (features, weight, bias)
-    ]
-    expected = (
-        double_of(pairs, wide[0], spread(wide[1], groups), y.level.rows) + wide[2]
-    )
+    wide = [given.detach().double().requires_grad_() for given in (features, weight, bias)]
+    expected = double_of(pairs, wide[0], spread(wide[1], groups), y.level.rows) + wide[2]
     expected.backward(gradient.double())
     expect_close(y.features, expected, dtype)
     assert y.features.dtype == dtype
@@ -117,9 +106,7 @@ def test_capacity_mode_has_the_same_bits(generator, name):
         weight, bias = (given.clone().requires_grad_() for given in drawn[1:])
         y = run(name, x, features, weight, bias)
         out_used = int(y.level.count) if capacity else y.level.rows
-        gradient = torch.from_numpy(
-            np.random.default_rng(3).normal(size=(out_used, 16)).astype(np.float32)
-        )
+        gradient = torch.from_numpy(np.random.default_rng(3).normal(size=(out_used, 16)).astype(np.float32))
         y.features.backward(padded(gradient, y.level.rows - out_used, torch.nan))
         if capacity:
             assert not int(y.geometry.status())
@@ -127,16 +114,12 @@ def test_capacity_mode_has_the_same_bits(generator, name):
         assert not y.features[out_used:].any()
         assert not features.grad[used:].any()
         cells = y.level.coordinates[:out_used]
-        results.append(
-            (y.features[:out_used], cells, features.grad[:used], weight.grad, bias.grad)
-        )
+        results.append((y.features[:out_used], cells, features.grad[:used], weight.grad, bias.grad))
     for exact, fixed in zip(*results, strict=True):
         assert torch.equal(exact, fixed)
 
 
-@pytest.mark.parametrize(
-    "name", ["submanifold", "reached within", "reached plane", "inverse"]
-)
+@pytest.mark.parametrize("name", ["submanifold", "reached within", "reached plane", "inverse"])
 def test_spconv_layout(generator, name):
     """The gradient has the parameter's layout and dtype."""
     geometry, x = prepare(name, cloud(generator, GEOMETRIES[name]), 4)
@@ -160,16 +143,12 @@ def test_spconv_layout(generator, name):
     expect_close(results[2][1], results[0][1], torch.float16)
 
 
-@pytest.mark.parametrize(
-    ("name", "stride", "padding"), [("reached", 2, 1), ("all", 1, 1), ("none", 2, 0)]
-)
+@pytest.mark.parametrize(("name", "stride", "padding"), [("reached", 2, 1), ("all", 1, 1), ("none", 2, 0)])
 def test_against_a_dense_convolution(generator, name, stride, padding):
     shape, batch = (7, 6, 5), 2
     geometry = GEOMETRIES["reached within"]
     coordinates = cloud(generator, geometry, 70)
-    coordinates = coordinates[
-        (coordinates[:, 1:] < torch.tensor(shape)).all(1)
-    ].contiguous()
+    coordinates = coordinates[(coordinates[:, 1:] < torch.tensor(shape)).all(1)].contiguous()
     features = normal(generator, len(coordinates), 3).requires_grad_()
     weight = normal(generator, 5, 3, 3, 3, 3).requires_grad_()
     x = sparse.SparseTensor.of(features, coordinates, shape=shape, batch_size=batch)
@@ -186,11 +165,7 @@ def test_against_a_dense_convolution(generator, name, stride, padding):
         weight.detach().double().requires_grad_(),
     )
     at = tuple(coordinates.long().T)
-    dense = (
-        torch.zeros(batch, *shape, 3, dtype=torch.float64)
-        .index_put(at, wide)
-        .movedim(-1, 1)
-    )
+    dense = torch.zeros(batch, *shape, 3, dtype=torch.float64).index_put(at, wide).movedim(-1, 1)
     expected = torch.nn.functional.conv3d(dense, kernel, stride=stride, padding=padding)
     assert y.level.shape == tuple(expected.shape[2:])
     got = F.to_dense(y)
@@ -244,9 +219,7 @@ def test_without_rows_and_with_one(generator):
 
 
 def test_maps_and_levels_are_shared(generator):
-    x = sparse.SparseTensor.of(
-        normal(generator, 60, 4), cloud(generator, GEOMETRIES["submanifold"])
-    )
+    x = sparse.SparseTensor.of(normal(generator, 60, 4), cloud(generator, GEOMETRIES["submanifold"]))
     weight = normal(generator, 27, 4, 4).requires_grad_()
     with torch.no_grad():
         y = F.convolution(x, weight, kernel_size=3, submanifold=True)
@@ -260,12 +233,7 @@ def test_maps_and_levels_are_shared(generator):
     assert made.pairs()[0] is pairs
     down = F.convolution(y, normal(generator, 8, 4, 4), kernel_size=2, stride=2)
     assert F.pooling(y, "max", kernel_size=2).level is down.level
-    assert (
-        F.convolution(
-            down, normal(generator, 8, 4, 4), kernel_size=2, stride=2, transposed=True
-        ).level
-        is x.level
-    )
+    assert F.convolution(down, normal(generator, 8, 4, 4), kernel_size=2, stride=2, transposed=True).level is x.level
 
 
 def test_memory_past_the_rows_is_not_read(generator):

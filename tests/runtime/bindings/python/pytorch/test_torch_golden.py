@@ -18,11 +18,7 @@ from minuet.torch._pyramids import pyramid_of  # noqa: E402
 from torch_problems import poisoned, rows  # noqa: E402, F401
 
 FOLDER = oracle.shared_folder() / "golden"
-NAMES = sorted(
-    path.stem
-    for path in FOLDER.glob("*.safetensors")
-    if not path.stem.startswith("network_")
-)
+NAMES = sorted(path.stem for path in FOLDER.glob("*.safetensors") if not path.stem.startswith("network_"))
 # A pyramid has neither outputs of the caller's nor those of a generative layer.
 LAYERS = [name for name in NAMES if not name.startswith(("given_", "generative_"))]
 
@@ -40,9 +36,7 @@ class Problem:
     """A golden problem on a geometry, with the rows of its coordinates in the library's levels."""
 
     def __init__(self, name):
-        self.metadata, self.tensors = oracle.read_safetensors(
-            FOLDER / f"{name}.safetensors"
-        )
+        self.metadata, self.tensors = oracle.read_safetensors(FOLDER / f"{name}.safetensors")
         ndim = int(self.metadata["ndim"])
         self.kind, self.groups = self.metadata["kind"], int(self.metadata["groups"])
         self.is_transposed = self.kind in ("transposed", "inverse")
@@ -54,33 +48,21 @@ class Problem:
         }
         if "offsets" in self.tensors:
             self.geometry["offsets"] = self.tensors["offsets"].tolist()
-        self.padding = (
-            self.numbers("padding")
-            if self.metadata.get("output_rule") == "reached"
-            else None
-        )
+        self.padding = self.numbers("padding") if self.metadata.get("output_rule") == "reached" else None
         fine_name, coarse_name = ("out", "in") if self.is_transposed else ("in", "out")
         tensor_stride = np.array([1, *self.numbers("fine_tensor_stride")], np.int32)
-        fine, remainder = np.divmod(
-            self.tensors[f"{fine_name}_coordinates"], tensor_stride
-        )
+        fine, remainder = np.divmod(self.tensors[f"{fine_name}_coordinates"], tensor_stride)
         assert not remainder.any()
-        self.fine = sparse.Geometry(
-            torch.from_numpy(fine), shape=self.numbers("spatial_shape"), batch_size=4
-        ).level
+        self.fine = sparse.Geometry(torch.from_numpy(fine), shape=self.numbers("spatial_shape"), batch_size=4).level
         self.coarse = self.fine
         if not self.is_submanifold:
             reached = {}
             if self.padding is not None:
                 reached = {**self.geometry, "padding": self.padding}
             self.coarse = self.fine.coarser(self.stride, **reached)
-        assert self.coarse.shape == (
-            tuple(self.numbers("out_spatial_shape") or ()) or None
-        )
+        assert self.coarse.shape == (tuple(self.numbers("out_spatial_shape") or ()) or None)
         at = {point: row for row, point in enumerate(rows(self.coarse.coordinates))}
-        coarse = self.tensors[f"{coarse_name}_coordinates"] // (
-            tensor_stride * np.array([1, *self.stride])
-        )
+        coarse = self.tensors[f"{coarse_name}_coordinates"] // (tensor_stride * np.array([1, *self.stride]))
         self.coarse_rows = torch.tensor([at[tuple(point)] for point in coarse.tolist()])
         if not self.is_transposed:
             assert len(at) == len(coarse)
@@ -99,20 +81,10 @@ class Problem:
 
     def taken(self, features, is_output):
         """The rows of the problem."""
-        return (
-            (
-                features
-                if is_output == self.is_transposed
-                else features[self.coarse_rows]
-            )
-            .detach()
-            .numpy()
-        )
+        return (features if is_output == self.is_transposed else features[self.coarse_rows]).detach().numpy()
 
     def run(self, features, weight):
-        x = sparse.SparseTensor(
-            features, self.coarse if self.is_transposed else self.fine
-        )
+        x = sparse.SparseTensor(features, self.coarse if self.is_transposed else self.fine)
         options = {
             **self.geometry, "stride": self.stride, "padding": self.padding, "submanifold": self.is_submanifold,
             "transposed": self.is_transposed,
@@ -127,33 +99,23 @@ def test_layer(name):
     problem = Problem(name)
     tensors = problem.tensors
     features = problem.features("in_features").requires_grad_()
-    weight = (
-        torch.from_numpy(tensors["weight"]).requires_grad_()
-        if "weight" in tensors
-        else None
-    )
+    weight = torch.from_numpy(tensors["weight"]).requires_grad_() if "weight" in tensors else None
     y = problem.run(features, weight)
     expected = tensors["out_features"]
     magnitude = np.abs(expected) + 1
     pairs = tensors["pairs"]
     if weight is not None:
         wide = oracle.spread_groups(tensors["weight"], problem.groups)
-        _, magnitude = oracle.convolve(
-            pairs, tensors["in_features"], wide, len(expected)
-        )
+        _, magnitude = oracle.convolve(pairs, tensors["in_features"], wide, len(expected))
     oracle.expect_close(problem.taken(y.features, True), expected, magnitude, "float32")
     if "out_gradient" not in tensors:
         return
     gradient = problem.features("out_gradient", True)
     y.features.backward(gradient)
     size = np.abs(tensors["in_gradient"]).max()
-    oracle.expect_close(
-        problem.taken(features.grad, False), tensors["in_gradient"], size, "float32"
-    )
+    oracle.expect_close(problem.taken(features.grad, False), tensors["in_gradient"], size, "float32")
     size = np.abs(tensors["weight_gradient"]).max()
-    oracle.expect_close(
-        weight.grad.numpy(), tensors["weight_gradient"], size, "float32"
-    )
+    oracle.expect_close(weight.grad.numpy(), tensors["weight_gradient"], size, "float32")
     expect_bits_of_the_abi(problem, features, weight, gradient, y.features)
 
 
@@ -170,11 +132,7 @@ def expect_bits_of_the_abi(problem, features, weight, gradient, output):
         "submanifold": problem.is_submanifold, "transposed": problem.is_transposed, "groups": problem.groups,
     }  # fmt: skip
     capacity = pyramid.capacities
-    sizes = (
-        (capacity[-1], capacity[0])
-        if problem.is_transposed
-        else (capacity[0], capacity[-1])
-    )
+    sizes = (capacity[-1], capacity[0]) if problem.is_transposed else (capacity[0], capacity[-1])
     given = np.zeros((sizes[0], features.shape[1]), np.float32)
     given[: len(features)] = features.detach().numpy()
     out_gradient = np.zeros((sizes[1], gradient.shape[1]), np.float32)
@@ -184,16 +142,12 @@ def expect_bits_of_the_abi(problem, features, weight, gradient, output):
         (False, given, sizes[1], output),
         (True, out_gradient, sizes[0], features.grad),
     ):
-        plan = minuet.Plan.convolution(
-            context, values, **options, dataflow="fused", input_gradient=is_back
-        )
+        plan = minuet.Plan.convolution(context, values, **options, dataflow="fused", input_gradient=is_back)
         plan.load(device)
         got = pyramid.run(plan, device, buffer, source, output_rows=rows_out)
         assert got[: len(expected)].tobytes() == expected.detach().numpy().tobytes()
         assert not got[len(expected) :].any()
-    op = minuet.ParameterGradients(
-        context, features.shape[1], gradient.shape[1], **options
-    )
+    op = minuet.ParameterGradients(context, features.shape[1], gradient.shape[1], **options)
     op.load(device)
     pairs = made.pairs()[0].numpy()
     if not made.is_identity:

@@ -30,13 +30,9 @@ class Network(torch.nn.Module):
             (1, 16, 8),
             (27, 8, 8),
         ]
-        self.weights = torch.nn.ParameterList(
-            torch.randn(shape) / 4 for shape in shapes
-        )
+        self.weights = torch.nn.ParameterList(torch.randn(shape) / 4 for shape in shapes)
         self.bias = torch.nn.Parameter(torch.randn(8))
-        self.norms = torch.nn.ModuleList(
-            [sparse.BatchNorm(8, relu=True), sparse.BatchNorm(16, relu=True)]
-        )
+        self.norms = torch.nn.ModuleList([sparse.BatchNorm(8, relu=True), sparse.BatchNorm(16, relu=True)])
 
     def forward(self, x):
         w = self.weights
@@ -65,9 +61,7 @@ def step(network, features, coordinates, count, capacities):
 
 
 def inputs(generator, count=60, more=30):
-    drawn = torch.from_numpy(generator.integers(0, 6, (count, 4))) % torch.tensor(
-        [2, 6, 6, 6]
-    )
+    drawn = torch.from_numpy(generator.integers(0, 6, (count, 4))) % torch.tensor([2, 6, 6, 6])
     coordinates = torch.unique(drawn, dim=0).int()
     features = normal(generator, len(coordinates), 4)
     number = torch.tensor([len(coordinates)], dtype=torch.int32)
@@ -114,15 +108,9 @@ def test_exact_mode_breaks_the_graph_and_says_why(generator):
     features, coordinates, count = inputs(generator)
     features, coordinates = features[:count], coordinates[:count]
     network = Network()
-    with pytest.raises(
-        torch._dynamo.exc.Unsupported, match="exact mode reads the number of rows"
-    ):
-        torch.compile(step, fullgraph=True, backend="eager")(
-            network, features, coordinates, None, None
-        )
-    loss = torch.compile(step, backend="eager")(
-        network, features, coordinates, None, None
-    )[0]
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="exact mode reads the number of rows"):
+        torch.compile(step, fullgraph=True, backend="eager")(network, features, coordinates, None, None)
+    loss = torch.compile(step, backend="eager")(network, features, coordinates, None, None)[0]
     network.norms.train()
     assert loss.isfinite()
 
@@ -132,10 +120,7 @@ def operands(generator):
     ops = torch.ops.minuet
     coordinates = cloud(generator, GEOMETRIES["submanifold"], 30)
     x = sparse.SparseTensor.of(normal(generator, 30, 4), coordinates)
-    weight, bias = (
-        given.requires_grad_()
-        for given in (normal(generator, 8, 4, 8), normal(generator, 8))
-    )
+    weight, bias = (given.requires_grad_() for given in (normal(generator, 8, 4, 8), normal(generator, 8)))
     calls = {}
 
     class Recorder(torch.utils._python_dispatch.TorchDispatchMode):
@@ -145,30 +130,21 @@ def operands(generator):
             return func(*args, **(kwargs or {}))
 
     features = normal(generator, 30, 4).requires_grad_()
-    points = torch.from_numpy(
-        generator.uniform(-2, 2, (20, 4)).astype("float32")
-    ).requires_grad_()
+    points = torch.from_numpy(generator.uniform(-2, 2, (20, 4)).astype("float32")).requires_grad_()
     with Recorder():
         x = sparse.SparseTensor.of(features, coordinates, batch_size=2)
         y = F.convolution(x, weight, bias, kernel_size=2, stride=2)
         assert y.level.coordinates.shape[1] == 4
         z = F.pooling(
-            F.convolution(
-                y, weight.mT.contiguous(), kernel_size=2, stride=2, transposed=True
-            ),
+            F.convolution(y, weight.mT.contiguous(), kernel_size=2, stride=2, transposed=True),
             "max",
         )
         normed, _ = F.batch_norm(z, residual=z, relu=True)
         around = F.devoxelize(normed, points.detach(), [1.0, 1.0, 1.0])
         voxels = F.voxelize(points, [1.0, 1.0, 1.0])
-        loss = (
-            F.gather_rows(around, torch.tensor([0, 3, -1], dtype=torch.int32)).sum()
-            + voxels.features.sum()
-        )
+        loss = F.gather_rows(around, torch.tensor([0, 3, -1], dtype=torch.int32)).sum() + voxels.features.sum()
         (loss + F.global_pooling(normed, "max").sum()).backward()
-    assert len(calls) == len(
-        [name for name in dir(ops) if not name.startswith("_") and name != "name"]
-    )
+    assert len(calls) == len([name for name in dir(ops) if not name.startswith("_") and name != "name"])
     return calls
 
 
@@ -180,9 +156,7 @@ def test_opcheck(generator):
         for name, (op, arguments) in calls.items():
             is_backward = name.endswith("_backward")
             given = [
-                item.detach()
-                .clone()
-                .requires_grad_(item.requires_grad and not is_backward)
+                item.detach().clone().requires_grad_(item.requires_grad and not is_backward)
                 if isinstance(item, torch.Tensor)
                 else item
                 for item in arguments
@@ -229,9 +203,7 @@ def test_refuses(generator):
     )
     x = sparse.SparseTensor.of(features, coordinates)
     y = F.convolution(x, weight, kernel_size=3, submanifold=True)
-    (gradient,) = torch.autograd.grad(
-        y.features.square().sum(), weight, create_graph=True
-    )
+    (gradient,) = torch.autograd.grad(y.features.square().sum(), weight, create_graph=True)
     with pytest.raises(RuntimeError, match="double backward"):
         gradient.sum().backward()
     made = next(iter(x.level._maps.values()))
@@ -239,16 +211,12 @@ def test_refuses(generator):
 
     def one(rows):
         op = torch.ops.minuet.convolution
-        return op(
-            rows, weight, None, made.buffer, None, None, None, key, made.key, 0, 20
-        )
+        return op(rows, weight, None, made.buffer, None, None, None, key, made.key, 0, 20)
 
     with pytest.raises(RuntimeError, match="vmap"):
         torch.vmap(one)(torch.stack([features, features]))
     with pytest.raises(TypeError, match="float64"):
-        F.convolution(
-            x.replace(features.double()), weight, kernel_size=3, submanifold=True
-        )
+        F.convolution(x.replace(features.double()), weight, kernel_size=3, submanifold=True)
     with pytest.raises(ValueError, match="4 channels"):
         F.convolution(x, normal(generator, 27, 5, 8), kernel_size=3, submanifold=True)
     with pytest.raises(ValueError, match="27 offsets"):
@@ -256,13 +224,9 @@ def test_refuses(generator):
     with pytest.raises(ValueError, match="layout"):
         F.convolution(x, weight, kernel_size=3, submanifold=True, layout="torch")
     with pytest.raises(ValueError, match="was made from"):
-        F.convolution(
-            x, normal(generator, 8, 4, 8), kernel_size=2, stride=2, transposed=True
-        )
+        F.convolution(x, normal(generator, 8, 4, 8), kernel_size=2, stride=2, transposed=True)
     with pytest.raises(ValueError, match="DUPLICATE"):
-        twice = sparse.SparseTensor.of(
-            normal(generator, 40, 4), torch.cat([coordinates, coordinates])
-        )
+        twice = sparse.SparseTensor.of(normal(generator, 40, 4), torch.cat([coordinates, coordinates]))
         F.convolution(twice, weight, kernel_size=3, submanifold=True)
     with pytest.raises(TypeError, match="int32"):
         sparse.Geometry(coordinates.long())
@@ -284,9 +248,7 @@ def test_a_cloud_that_does_not_fit(generator):
         ([3], None, False),
         ([60], 0.1, False),
     ):
-        geometry = sparse.Geometry(
-            coordinates, capacities=capacities, pairs_per_row=pairs
-        )
+        geometry = sparse.Geometry(coordinates, capacities=capacities, pairs_per_row=pairs)
         x = sparse.SparseTensor(normal(generator, 50, 4), geometry.level)
         y = F.convolution(x, weight, kernel_size=2, stride=2)
         weight.grad = None
@@ -315,10 +277,7 @@ def test_threads_with_the_same_layer(generator):
     def work(number):
         for _ in range(15):
             got = run(weights[number])
-            if not all(
-                torch.equal(one, two)
-                for one, two in zip(got, expected[number], strict=True)
-            ):
+            if not all(torch.equal(one, two) for one, two in zip(got, expected[number], strict=True)):
                 wrong.append(number)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]

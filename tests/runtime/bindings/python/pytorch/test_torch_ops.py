@@ -130,15 +130,10 @@ def test_batch_norm(generator, dtype, relu, has_residual, momentum):
             capacities=[],
             count=torch.tensor([50], dtype=torch.int32),
         ).level
-        x, residual = (
-            (normal(generator, 59, 6) * 2 + 1).to(dtype).requires_grad_()
-            for _ in range(2)
-        )
+        x, residual = ((normal(generator, 59, 6) * 2 + 1).to(dtype).requires_grad_() for _ in range(2))
         added = sparse.SparseTensor(residual, level) if has_residual else None
         y = ours(sparse.SparseTensor(x, level), added)
-        wide, more = (
-            given.detach()[:50].double().requires_grad_() for given in (x, residual)
-        )
+        wide, more = (given.detach()[:50].double().requires_grad_() for given in (x, residual))
         expected = theirs(wide) + (more if has_residual else 0)
         expected = expected.relu() if relu else expected
         expect_close(y.features[:50], expected, dtype)
@@ -183,9 +178,7 @@ def test_batch_norm_of_few_rows(generator):
 
 @pytest.mark.parametrize("capacity", [False, True])
 def test_dense_and_back(generator, capacity):
-    geometry, x = tensor_on(
-        "reached within", cloud(generator, GEOMETRIES["reached within"]), capacity
-    )
+    geometry, x = tensor_on("reached within", cloud(generator, GEOMETRIES["reached within"]), capacity)
     used = int(x.level.count) if capacity else x.level.rows
     features = padded(normal(generator, used, 3), x.level.rows - used).requires_grad_()
     x = sparse.SparseTensor(features, x.level)
@@ -206,9 +199,7 @@ def test_dense_and_back(generator, capacity):
     assert not back.features[used:].any()
     weights = normal(generator, *back.features.shape)
     back.features.backward(weights)
-    assert torch.equal(
-        given.grad, F.to_dense(sparse.SparseTensor(x.level.mask(weights), x.level))
-    )
+    assert torch.equal(given.grad, F.to_dense(sparse.SparseTensor(x.level.mask(weights), x.level)))
     # Voxels outside the shape are left out.
     small = F.to_dense(x, shape=(3, 3, 3))
     assert torch.equal(small, dense.detach()[:, :, :3, :3, :3])
@@ -219,21 +210,15 @@ def test_dense_and_back(generator, capacity):
 def test_global_pooling(generator, capacity, reduction):
     coordinates = cloud(generator, GEOMETRIES["submanifold"], 60)
     _, x = tensor_on("submanifold", coordinates, capacity)
-    features = padded(
-        normal(generator, 60, 5), x.level.rows - 60, torch.nan
-    ).requires_grad_()
-    y = F.global_pooling(
-        sparse.SparseTensor(features, x.level), reduction, batch_size=3
-    )
+    features = padded(normal(generator, 60, 5), x.level.rows - 60, torch.nan).requires_grad_()
+    y = F.global_pooling(sparse.SparseTensor(features, x.level), reduction, batch_size=3)
     wide = features.detach()[:60].double().requires_grad_()
     functions = {
         "max": lambda t: t.max(0)[0],
         "average": lambda t: t.mean(0),
         "sum": lambda t: t.sum(0),
     }
-    expected = torch.stack(
-        [functions[reduction](wide[coordinates[:, 0] == item]) for item in range(2)]
-    )
+    expected = torch.stack([functions[reduction](wide[coordinates[:, 0] == item]) for item in range(2)])
     expect_close(y[:2], expected, torch.float32)
     assert not y[2].any()  # a cloud without voxels
     gradient = normal(generator, 3, 5)
@@ -262,9 +247,7 @@ def test_gather_rows(generator):
 )
 @pytest.mark.parametrize("capacity", [None, 90])
 def test_voxels(generator, feature, capacity):
-    points = torch.from_numpy(
-        generator.uniform(-1, 2, (80, 5)).astype(np.float32)
-    ).requires_grad_()
+    points = torch.from_numpy(generator.uniform(-1, 2, (80, 5)).astype(np.float32)).requires_grad_()
     batch = torch.from_numpy(generator.integers(0, 2, 80).astype(np.int32))
     size, low, high = [0.5, 0.25, 1.0], [-0.5, -1.0, -1.0], [1.5, 1.0, 2.0]
     voxels = F.voxelize(
@@ -286,15 +269,10 @@ def test_voxels(generator, feature, capacity):
     inside = ((position >= torch.tensor(low)) & (position < torch.tensor(high))).all(1)
     cells = torch.floor((position - torch.tensor(low)) / torch.tensor(size)).int()
     names = rows(torch.cat([batch[:, None], cells], 1))
-    order = list(
-        dict.fromkeys(
-            name for name, is_inside in zip(names, inside, strict=True) if is_inside
-        )
-    )
+    order = list(dict.fromkeys(name for name, is_inside in zip(names, inside, strict=True) if is_inside))
     assert rows(voxels.coordinates[:count]) == order
     assert voxels.point_rows.tolist() == [
-        order.index(name) if is_inside else -1
-        for name, is_inside in zip(names, inside, strict=True)
+        order.index(name) if is_inside else -1 for name, is_inside in zip(names, inside, strict=True)
     ]
     expected = []
     for row in range(count):
@@ -329,9 +307,7 @@ def test_devoxelize(generator, capacity):
     slope, size = torch.tensor([[1.0], [2.0], [-3.0]]), [0.5, 1.0, 2.0]
     centres = (coordinates[:, 1:] + 0.5) * torch.tensor(size)
     features = padded(centres @ slope, 5 * capacity, torch.nan).requires_grad_()
-    points = torch.from_numpy(
-        generator.uniform(0.5, 3.5, (20, 3)).astype(np.float32)
-    ) * torch.tensor(size)
+    points = torch.from_numpy(generator.uniform(0.5, 3.5, (20, 3)).astype(np.float32)) * torch.tensor(size)
     got = F.devoxelize(sparse.SparseTensor(features, x.level), points, size)
     expect_close(got, points @ slope, torch.float32, scale=20)
     got.sum().backward()
@@ -342,13 +318,8 @@ def test_devoxelize(generator, capacity):
 def test_single_rows(generator):
     """Functions of single rows keep the rows past the count at zero."""
     coordinates = padded(cloud(generator, GEOMETRIES["submanifold"], 20), 6)
-    level = sparse.Geometry(
-        coordinates, capacities=[], count=torch.tensor([20]).int()
-    ).level
-    x, y = (
-        sparse.SparseTensor(level.mask(normal(generator, 26, 4)), level)
-        for _ in range(2)
-    )
+    level = sparse.Geometry(coordinates, capacities=[], count=torch.tensor([20]).int()).level
+    x, y = (sparse.SparseTensor(level.mask(normal(generator, 26, 4)), level) for _ in range(2))
     functions = [
         F.relu,
         F.leaky_relu,

@@ -58,31 +58,19 @@ class Geometry:
         if self.padding is not None:
             steps = itertools.product(*[range(size) for size in self.kernel_size])
             return [
-                tuple(
-                    k * d - p
-                    for k, d, p in zip(step, self.dilation, self.padding, strict=True)
-                )
-                for step in steps
+                tuple(k * d - p for k, d, p in zip(step, self.dilation, self.padding, strict=True)) for step in steps
             ]
         centred = oracle.offsets_of(self.kernel_size)
         if self.cross:
-            centred = [
-                offset for offset in centred if sum(step != 0 for step in offset) < 2
-            ]
-        return [
-            tuple(k * d for k, d in zip(step, self.dilation, strict=True))
-            for step in centred
-        ]
+            centred = [offset for offset in centred if sum(step != 0 for step in offset) < 2]
+        return [tuple(k * d for k, d in zip(step, self.dilation, strict=True)) for step in centred]
 
     def coarse(self, fine: list[Numbers]) -> set[Numbers]:
         """The coarser coordinates, in cells of their own."""
         if self.is_within:
             return set(fine)
         if self.padding is None:
-            return {
-                (b, *(p // s for p, s in zip(point, self.stride, strict=True)))
-                for b, *point in fine
-            }
+            return {(b, *(p // s for p, s in zip(point, self.stride, strict=True))) for b, *point in fine}
         found = set()
         for b, *point in fine:
             for offset in self.offsets():
@@ -91,8 +79,7 @@ class Geometry:
                     continue
                 cell = tuple(a // s for a, s in zip(at, self.stride, strict=True))
                 if self.out_shape is None or all(
-                    0 <= c < length
-                    for c, length in zip(cell, self.out_shape, strict=True)
+                    0 <= c < length for c, length in zip(cell, self.out_shape, strict=True)
                 ):
                     found.add((b, *cell))
         return found
@@ -121,17 +108,10 @@ class Geometry:
             for row, (b, *point) in enumerate(coarse):
                 at = (
                     b,
-                    *(
-                        p * s + o
-                        for p, s, o in zip(point, self.stride, offset, strict=True)
-                    ),
+                    *(p * s + o for p, s, o in zip(point, self.stride, offset, strict=True)),
                 )
                 if at in rows:
-                    found.append(
-                        (number, row, rows[at])
-                        if self.transposed
-                        else (number, rows[at], row)
-                    )
+                    found.append((number, row, rows[at]) if self.transposed else (number, rows[at], row))
         return found
 
 
@@ -154,9 +134,7 @@ GEOMETRIES = {
     "reached all": Geometry((3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), (9, 8, 7)),
     "reached far": Geometry((3, 3, 2), (2, 1, 2), (2, 1, 1), (1, 1, 0)),
     "reached plane": Geometry((3, 3), (2, 2), (1, 1), (1, 1)),
-    "inverse": Geometry(
-        (3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1), (9, 8, 7), transposed=True
-    ),
+    "inverse": Geometry((3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1), (9, 8, 7), transposed=True),
 }
 
 
@@ -167,11 +145,7 @@ def cloud(
     batches: int = 2,
 ) -> torch.Tensor:
     """Unique coordinates int32 [count, 1 + ndim] in random order; negative ones too, where there is no shape."""
-    ranges = (
-        [range(-3, 3)] * geometry.ndim
-        if geometry.shape is None
-        else [range(n) for n in geometry.shape]
-    )
+    ranges = [range(-3, 3)] * geometry.ndim if geometry.shape is None else [range(n) for n in geometry.shape]
     if geometry.ndim == 1:
         ranges = [range(-30, 30)]
     cells = np.array(list(itertools.product(range(batches), *ranges)), np.int32)
@@ -183,23 +157,17 @@ def rows(coordinates: torch.Tensor) -> list[Numbers]:
     return [tuple(row) for row in coordinates.tolist()]
 
 
-def normal(
-    generator: np.random.Generator, *shape: int, dtype: torch.dtype = torch.float32
-) -> torch.Tensor:
+def normal(generator: np.random.Generator, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Random numbers."""
     return torch.from_numpy(generator.normal(size=shape)).to(dtype)
 
 
 def padded(tensor: torch.Tensor, more: int, value: float = 0) -> torch.Tensor:
     """The rows, and more rows of the same number."""
-    return torch.cat(
-        [tensor, torch.full((more, *tensor.shape[1:]), value, dtype=tensor.dtype)]
-    )
+    return torch.cat([tensor, torch.full((more, *tensor.shape[1:]), value, dtype=tensor.dtype)])
 
 
-def double_of(
-    pairs: list[Numbers], x: torch.Tensor, weight: torch.Tensor, out_rows: int
-) -> torch.Tensor:
+def double_of(pairs: list[Numbers], x: torch.Tensor, weight: torch.Tensor, out_rows: int) -> torch.Tensor:
     """The convolution of x with a weight [offsets, in, out], which torch differentiates."""
     out = torch.zeros(out_rows, weight.shape[2], dtype=torch.float64)
     if not pairs:
@@ -215,11 +183,7 @@ def spread(weight: torch.Tensor, groups: int) -> torch.Tensor:
     columns = []
     for group in range(groups):
         part = weight[:, :, group * outer // groups : (group + 1) * outer // groups]
-        columns.append(
-            torch.nn.functional.pad(
-                part, (0, 0, group * inner, (groups - 1 - group) * inner)
-            )
-        )
+        columns.append(torch.nn.functional.pad(part, (0, 0, group * inner, (groups - 1 - group) * inner)))
     assert volume == columns[0].shape[0]
     return torch.cat(columns, 2)
 
@@ -238,13 +202,9 @@ def expect_close(
     assert actual.shape == expected.shape
     size = float(expected.abs().max()) if scale is None else scale
     worst = float((actual - expected).abs().max()) if actual.numel() else 0.0
-    assert worst <= BOUNDS[dtype] * max(size, 1e-3), (
-        f"off by {worst}, and the values are up to {size}"
-    )
+    assert worst <= BOUNDS[dtype] * max(size, 1e-3), f"off by {worst}, and the values are up to {size}"
 
 
-def gradients_of(
-    function: Callable[[], torch.Tensor], *inputs: torch.Tensor, out: torch.Tensor
-) -> list[torch.Tensor]:
+def gradients_of(function: Callable[[], torch.Tensor], *inputs: torch.Tensor, out: torch.Tensor) -> list[torch.Tensor]:
     """The gradients of a function's result for the inputs, where `out` is the gradient of the result."""
     return list(torch.autograd.grad(function(), inputs, out))

@@ -186,8 +186,14 @@ class SparseConvTensor:
             voxels.level = self._known_level()
         if voxels.level is None:
             assert voxels.indices is not None
+            least = [0] * (1 + len(self.spatial_shape))
+            greatest = [self.batch_size - 1, *(cells - 1 for cells in self.spatial_shape)]
             voxels.level = Geometry(
-                voxels.indices, shape=self.spatial_shape, batch_size=self.batch_size, **voxels.mode
+                voxels.indices,
+                shape=self.spatial_shape,
+                batch_size=self.batch_size,
+                bounds=(least, greatest),
+                **voxels.mode,
             ).level
         return voxels.level
 

@@ -1,0 +1,129 @@
+"""Capacities that are learned from clouds."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .._types import CloudStatus
+from ._rules import read_numbers, rounded_capacity
+
+if TYPE_CHECKING:
+    from ._geometry import Geometry
+    from ._levels import KernelMap, Level
+    from ._sparse_tensor import SparseTensor
+
+
+class Capacities:
+    """Learns from clouds in exact mode how many rows and pairs a network needs, and gives capacities from then on.
+
+    Give one object as `capacities` to each Geometry of a network. The first geometries are in exact mode. From then on,
+    geometries are in capacity mode, and one op builds all levels and maps that were seen. pad() brings each cloud to
+    the first level's capacity. A cloud that does not fit has no rows anywhere, and geometry.status() says so;
+    fits() reads that, and learns from the next cloud.
+
+    Args:
+        factor: of the most rows and pairs that were seen.
+        learn: how many clouds are seen first.
+    """
+
+    def __init__(self, factor: float = 1.25, learn: int = 1) -> None:
+        if factor < 1 or learn < 1:
+            raise ValueError(f"factor is {factor} and learn is {learn}, and both must be at least 1")
+        self.factor = factor
+        self._learn = learn
+        # Rows by the path of the level, and (purposes, pairs) by the paths and the kernel of the map.
+        self._rows: dict[tuple[Any, ...], int] = {}
+        self._maps: dict[tuple[Any, ...], tuple[int, int]] = {}
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether the next geometry is in exact mode."""
+        return self._learn > 0
+
+    def learn_more(self, clouds: int = 1) -> None:
+        """Learns from more clouds, beside those that were seen."""
+        self._learn = clouds
+
+    def pad(
+        self, features: torch.Tensor, coordinates: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Returns features and coordinates with as many rows as the first level's capacity, and the number of rows in
+        use, int32 [1] on the device; while learning, features and coordinates as they are, and None.
+
+        Raises:
+            ValueError: there are more rows than that; learn_more() makes room.
+        """
+        rows = coordinates.shape[0]
+        if self.is_learning:
+            return features, coordinates, None
+        more = self._capacity(()) - rows
+        if more < 0:
+            raise ValueError(
+                f"the cloud has {rows} rows, and the capacity is {self._capacity(())}: call learn_more(), so that "
+                "this cloud is in exact mode"
+            )
+        count = torch.full((1,), rows, dtype=torch.int32, device=coordinates.device)
+        pad = torch.nn.functional.pad
+        return pad(features, (0, 0, 0, more)), pad(coordinates, (0, 0, 0, more)), count
+
+    def fits(self, geometry: Geometry) -> bool:
+        """Waits for a geometry, and says whether the cloud fitted. If not, the next cloud is learned from."""
+        if not read_numbers(geometry.status())[0]:
+            return True
+        self.learn_more()
+        return False
+
+    def _begin(self) -> bool:
+        """Says whether a geometry that begins now is in exact mode."""
+        if self._learn == 0:
+            return False
+        self._learn -= 1
+        return True
+
+    def _capacity(self, path: tuple[Any, ...]) -> int:
+        return rounded_capacity(math.ceil(self.factor * self._rows[path]))
+
+    def _note_level(self, level: Level) -> None:
+        path = level.path
+        self._rows[path] = max(level.rows, self._rows.get(path, 0))
+
+    def _note_map(self, made: KernelMap, pairs: int = 0) -> None:
+        name = (made.fine.path, *made.name)
+        purposes, most = self._maps.get(name, (0, 0))
+        self._maps[name] = (purposes | made.purposes, max(most, pairs))
+
+    def _levels(self) -> list[tuple[int, tuple[Any, ...], int]]:
+        """Returns the parent, the rule and the capacity of each level behind the first, parents first."""
+        paths = sorted(self._rows, key=len)
+        numbers = {path: number for number, path in enumerate(paths)}
+        return [(numbers[path[:-1]], path[-1], self._capacity(path)) for path in paths[1:]]
+
+    def _kernels(self) -> list[tuple[int, tuple[Any, ...] | None, tuple[Any, ...], int, int]]:
+        """Returns the finer level, the rule to the coarser one (None: within the level), the kernel, the purposes and
+        the most pairs of each map."""
+        paths = sorted(self._rows, key=len)
+        numbers = {path: number for number, path in enumerate(paths)}
+        return [
+            (numbers[path], rule, tuple(kernel), purposes, math.ceil(self.factor * pairs))
+            for (path, rule, *kernel), (purposes, pairs) in self._maps.items()
+        ]
+
+
+def check(given: SparseTensor | Geometry | torch.Tensor) -> None:
+    """Waits for the status of a tensor, a geometry, or of geometry.status(), and raises an error if the cloud did not
+    fit.
+
+    Raises:
+        RuntimeError: it did not fit; the message says why.
+    """
+    geometry: Any = getattr(given, "geometry", given)
+    status = geometry if isinstance(geometry, torch.Tensor) else geometry.status()
+    bits = read_numbers(status)[0]
+    if bits:
+        raise RuntimeError(
+            f"the cloud did not fit: {CloudStatus(bits)!r}. Its outputs and gradients are not to be used; give larger "
+            "capacities, or use exact mode for it"
+        )

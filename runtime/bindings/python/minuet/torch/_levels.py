@@ -1,0 +1,209 @@
+"""Levels of a geometry, and the kernel maps between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .._types import Axes, CloudStatus, Purpose
+from ._keys import KernelKey, Numbers, numbers
+from ._pyramids import pyramid_coordinates, pyramid_pairs
+from ._rules import Bounds, Rule, kernel_name, read_numbers
+
+if TYPE_CHECKING:
+    from ._geometry import Geometry
+
+
+class KernelMap:
+    """A kernel map between two levels, or within one.
+
+    Attributes:
+        fine, coarse: the levels; the same one for a map within a level.
+        kernel: its offsets.
+        buffer, key, number: the pyramid that has the map, and the map's number there.
+        purposes: the ops that it serves, bits of minuet.Purpose.
+        most_pairs: in capacity mode, the most pairs that are listed; 0: one for each offset and coarser row.
+    """
+
+    def __init__(self, fine: Level, coarse: Level, kernel: KernelKey) -> None:
+        self.fine, self.coarse, self.kernel = fine, coarse, kernel
+        self.buffer: torch.Tensor
+        self.key = ""
+        self.number = 0
+        self.purposes = 0
+        self.most_pairs = 0
+        self._pairs: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether each row feeds itself alone."""
+        return self.fine is self.coarse and self.kernel.volume == 1 and not any(self.kernel.offsets or ())
+
+    @property
+    def name(self) -> tuple[Any, ...]:
+        """What tells the map from all others of the finer level."""
+        rule = None if self.coarse is self.fine else self.coarse.rule
+        return (None if rule is None else rule.name, *kernel_name(self.kernel))
+
+    @property
+    def built_purposes(self) -> int:
+        """The purposes for which a pyramid is built."""
+        return self.purposes & ~int(Purpose.EXPORT) if self.is_identity else self.purposes
+
+    def require(self, purposes: int) -> None:
+        """Makes sure that the map serves these ops."""
+        if purposes & ~self.purposes:
+            self.purposes |= purposes
+            self.fine.geometry._build(self)
+
+    def pairs(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the pairs (offset, fine row, coarse row), int32 [pairs, 3], and their number, int32 [1]. They are
+        listed once, and shared by all layers that use the map."""
+        if self._pairs is None:
+            self._pairs = self._identity_pairs() if self.is_identity else self._list_pairs()
+        return self._pairs
+
+    def _identity_pairs(self) -> tuple[torch.Tensor, torch.Tensor]:
+        level = self.fine
+        rows = torch.arange(level.rows, dtype=torch.int32, device=level.coordinates.device)
+        count = level.count
+        if count is None:
+            count = torch.full((1,), level.rows, dtype=torch.int32, device=rows.device)
+        return torch.stack([torch.zeros_like(rows), rows, rows], 1), count
+
+    def _list_pairs(self) -> tuple[torch.Tensor, torch.Tensor]:
+        self.require(int(Purpose.EXPORT))
+        geometry = self.fine.geometry
+        if geometry.is_exact:
+            _, count = pyramid_pairs(self.buffer, self.key, self.number, 0)
+            most = read_numbers(count)[0]
+            geometry._note_pairs(self, most)
+            pairs, count = pyramid_pairs(self.buffer, self.key, self.number, most)
+            return pairs, count
+        most = geometry._most_pairs(self)
+        pairs, count = pyramid_pairs(self.buffer, self.key, self.number, most)
+        # Gradients are zero where the list is too short.
+        geometry._statuses.append((count > most).to(torch.int32) * int(CloudStatus.PAST_CAPACITY))
+        return pairs, count
+
+
+class Level:
+    """One coordinate set of a geometry.
+
+    Attributes:
+        geometry: what it belongs to.
+        rows: of tensors of this level. In exact mode the voxels of the level, otherwise its capacity.
+        capacity: of the level in pyramids.
+        count: in capacity mode, the number of voxels on the device, int32 [1]; rows past it are zero. In exact mode
+            None.
+        shape: cells along each axis, or None without limits.
+        bounds: the least and the greatest coordinates, or None for the default range of the library.
+        stride: the tensor stride, one number for each axis.
+        parent: the level that it was made from, or None.
+        rule: how it was made from the parent.
+    """
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        rows: int,
+        capacity: int,
+        count: torch.Tensor | None,
+        shape: Numbers | None,
+        bounds: Bounds | None,
+        parent: Level | None = None,
+        rule: Rule | None = None,
+    ) -> None:
+        self.geometry = geometry
+        self.rows, self.capacity, self.count = rows, capacity, count
+        self.shape, self.bounds = shape, bounds
+        self.parent, self.rule = parent, rule
+        self.stride: Numbers = (1,) * geometry.ndim
+        if parent is not None and rule is not None:
+            self.stride = tuple(one * two for one, two in zip(parent.stride, rule.stride, strict=True))
+        self._coordinates: torch.Tensor | None = None
+        # The pyramid that has the coordinates, and the level's number there.
+        self._source: tuple[torch.Tensor, str, int] | None = None
+        self._maps: dict[tuple[Any, ...], KernelMap] = {}
+        self._children: dict[tuple[Any, ...], Level] = {}
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.stride)
+
+    @property
+    def path(self) -> tuple[Any, ...]:
+        """The rules that lead here from the first level."""
+        if self.parent is None or self.rule is None:
+            return ()
+        return (*self.parent.path, self.rule.name)
+
+    @property
+    def coordinates(self) -> torch.Tensor:
+        """The coordinates in cells of this level, int32 [rows, 1 + axes]: the batch index, then one for each axis."""
+        if self._coordinates is None:
+            assert self._source is not None
+            buffer, key, number = self._source
+            self._coordinates = pyramid_coordinates(buffer, key, number, self.rows)
+        return self._coordinates
+
+    def mask(self, features: torch.Tensor) -> torch.Tensor:
+        """Returns features with zeros in the rows past the count, which is what every op gives."""
+        if self.count is None:
+            return features
+        rows = torch.arange(self.rows, device=features.device, dtype=torch.int32)
+        is_used = (rows < self.count).reshape(-1, *[1] * (features.dim() - 1))
+        return torch.where(is_used, features, torch.zeros((), dtype=features.dtype, device=features.device))
+
+    def coarser(
+        self,
+        stride: Axes,
+        *,
+        kernel_size: Axes | None = None,
+        dilation: Axes = 1,
+        padding: Axes | None = None,
+    ) -> Level:
+        """Returns the coarser level of a stride: the cells that have a voxel or, with kernel_size and padding, all
+        that a dense convolution reaches. The same arguments give the same level."""
+        return self._coarser(self._rule(stride, kernel_size, dilation, padding), None, 0)
+
+    def _rule(self, stride: Axes, kernel_size: Axes | None, dilation: Axes, padding: Axes | None) -> Rule:
+        ndim = self.ndim
+        strides = numbers(stride, ndim, "stride")
+        if padding is None:
+            return Rule(strides)
+        if kernel_size is None:
+            raise ValueError("a level that a dense convolution reaches needs kernel_size and padding")
+        return Rule(
+            strides,
+            numbers(kernel_size, ndim, "kernel_size"),
+            numbers(dilation, ndim, "dilation"),
+            numbers(padding, ndim, "padding"),
+        )
+
+    def _coarser(self, rule: Rule, kernel: KernelKey | None, purposes: int) -> Level:
+        """Returns the level of a rule. A new one is made together with its first map, where a kernel is given."""
+        if rule.kernel_size is None and max(rule.stride) == 1:
+            return self
+        found = self._children.get(rule.name)
+        if found is None:
+            found = self.geometry._make_level(self, rule, kernel, purposes)
+            self._children[rule.name] = found
+        return found
+
+    def map_to(self, coarse: Level, kernel: KernelKey, purposes: int) -> KernelMap:
+        """Returns the map of a kernel between this level and a coarser one that was made from it, or itself."""
+        if coarse is not self and coarse.parent is not self:
+            raise ValueError(
+                "the coarser level was not made from the finer one, and a map needs both in one pyramid: make the "
+                "coarser level from this one"
+            )
+        made = KernelMap(self, coarse, kernel)
+        found = self._maps.get(made.name)
+        if found is None:
+            found = made
+            self._maps[made.name] = made
+        found.require(purposes)
+        return found

@@ -1,0 +1,147 @@
+"""How levels follow from one another, and the keys of the pyramids that have them."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .._types import CloudStatus, Purpose
+from ._keys import KernelKey, LevelKey, MapKey, Numbers, PyramidKey, constant, text_of
+
+#: What training needs of a convolution's map: the convolution, the gradient of its input and that of its weight.
+TRAINED = int(Purpose.CONVOLUTION | Purpose.TRANSPOSED_CONVOLUTION | Purpose.EXPORT)
+#: What training needs of a pooling's map.
+TRAINED_POOLING = int(Purpose.POOLING | Purpose.TRANSPOSED_POOLING)
+
+_LEAST_CAPACITY = 64
+_MOST_CAPACITY = 2**30 - 1
+
+Bounds = tuple[Numbers, Numbers]
+
+
+def rounded_capacity(rows: int) -> int:
+    """Returns a capacity for a known number of rows: one of eight steps for each power of two, so that clouds of about
+    the same size share pyramids and prepared parameters."""
+    rows = max(rows, _LEAST_CAPACITY)
+    step = 1 << max(0, (rows - 1).bit_length() - 4)
+    return min(-(-rows // step) * step, _MOST_CAPACITY)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Says how a coarser level follows from a finer one.
+
+    Args:
+        stride: one number for each axis.
+        kernel_size, dilation, padding: where given, the level is all that a dense convolution with this kernel reaches;
+            otherwise the cells of the stride that have a voxel.
+    """
+
+    stride: Numbers
+    kernel_size: Numbers | None = None
+    dilation: Numbers | None = None
+    padding: Numbers | None = None
+
+    @property
+    def name(self) -> tuple[Any, ...]:
+        """What tells the rule from others."""
+        return (self.stride, self.kernel_size, self.dilation, self.padding)
+
+    def _reach(self) -> tuple[tuple[int, int, int, int], ...] | None:
+        """Returns stride, padding and the last offset of each axis, and the kernel size; None for cells."""
+        if self.kernel_size is None or self.dilation is None or self.padding is None:
+            return None
+        return tuple(
+            (stride, padding, dilation * (size - 1), size)
+            for stride, padding, dilation, size in zip(
+                self.stride, self.padding, self.dilation, self.kernel_size, strict=True
+            )
+        )
+
+    def shape_of(self, shape: Numbers | None) -> Numbers | None:
+        """Returns the cells of the coarser level along each axis, of those of the finer one."""
+        if shape is None:
+            return None
+        reach = self._reach()
+        if reach is None:
+            return tuple(-(-length // stride) for length, stride in zip(shape, self.stride, strict=True))
+        made = tuple(
+            (length + 2 * padding - last - 1) // stride + 1
+            for length, (stride, padding, last, _) in zip(shape, reach, strict=True)
+        )
+        if min(made) < 1:
+            raise ValueError(f"a kernel of {self.kernel_size} is larger than the padded shape {shape}")
+        return made
+
+    def bounds_of(self, bounds: Bounds | None) -> Bounds | None:
+        """Returns the least and the greatest coordinates of the coarser level, of those of the finer one."""
+        if bounds is None:
+            return None
+        reach = self._reach() or tuple((stride, 0, 0, 1) for stride in self.stride)
+        least, greatest = [bounds[0][0]], [bounds[1][0]]
+        for axis, (stride, padding, last, _) in enumerate(reach):
+            least.append((bounds[0][1 + axis] + padding - last) // stride)
+            greatest.append((bounds[1][1 + axis] + padding) // stride)
+        return tuple(least), tuple(greatest)
+
+    def most(self, capacity: int) -> int:
+        """Returns how many rows the coarser level can have at most."""
+        for stride, _, _, size in self._reach() or ():
+            capacity *= -(-size // stride)
+        return min(capacity, _MOST_CAPACITY)
+
+    def level(self, capacity: int, parent: int, shape: Numbers | None) -> tuple[Any, ...]:
+        """Returns the arguments of a LevelKey."""
+        if self.kernel_size is None:
+            return (capacity, parent, self.stride)
+        return (capacity, parent, *self.name, shape)
+
+
+@functools.cache
+def _text(ndim: int, levels: tuple[Any, ...], maps: tuple[Any, ...], bounds: Bounds | None) -> str:
+    first = LevelKey(levels[0][0], -1, (1,) * ndim)
+    made = [MapKey(fine, coarse, KernelKey(*kernel), purposes) for fine, coarse, kernel, purposes in maps]
+    return text_of(PyramidKey(ndim, (first, *[LevelKey(*level) for level in levels[1:]]), tuple(made), bounds))
+
+
+@constant
+def pyramid_text(ndim: int, levels: tuple[Any, ...], maps: tuple[Any, ...], bounds: Bounds | None) -> str:
+    """Returns the key of a pyramid.
+
+    Args:
+        levels: (capacity,) of the first one, and Rule.level() of the others.
+        maps: (fine, coarse, kernel_name, purposes) of each.
+        bounds: of the first level.
+    """
+    return _text(ndim, levels, maps, bounds)
+
+
+def kernel_name(kernel: KernelKey) -> tuple[Any, ...]:
+    """Returns the arguments of a KernelKey, which tell it from others."""
+    return (kernel.size, kernel.dilation, kernel.padding, kernel.shape, kernel.offsets)
+
+
+def is_recording(*tensors: torch.Tensor | None) -> bool:
+    """Whether a gradient of one of the tensors may be asked for."""
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+
+
+@torch.compiler.disable(
+    reason="exact mode reads the number of rows from the device: give the Geometry capacities for one graph"
+)
+def read_numbers(tensor: torch.Tensor) -> list[int]:
+    """Reads numbers of the device, and waits for them."""
+    read: list[int] = tensor.tolist()
+    return read
+
+
+def raise_status(status: int, what: str) -> None:
+    """Raises an error for bits of minuet.CloudStatus."""
+    if status:
+        raise ValueError(
+            f"{what} cannot be made: {CloudStatus(status)!r}. Coordinates must be unique, with a batch index of 0 or "
+            "more, and within the bounds; voxelize points first"
+        )
