@@ -103,6 +103,17 @@ def test_compile_has_no_graph_breaks(generator, backend):
         expect_close(one, two, torch.float32)
 
 
+def test_compile_with_other_capacities(generator):
+    """Each number of rows has a graph of its own, because keys have the number."""
+    torch._dynamo.reset()
+    network = Network().eval()
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
+    for more in (30, 40, 55):
+        given = inputs(generator, 60, more)
+        for got, want in zip(compiled(network, *given, CAPACITIES), step(network, *given, CAPACITIES), strict=True):
+            expect_close(got, want, torch.float32)
+
+
 def test_exact_mode_breaks_the_graph_and_says_why(generator):
     torch._dynamo.reset()
     features, coordinates, count = inputs(generator)
