@@ -155,6 +155,12 @@ def operands(generator):
         voxels = F.voxelize(points, [1.0, 1.0, 1.0])
         loss = F.gather_rows(around, torch.tensor([0, 3, -1], dtype=torch.int32)).sum() + voxels.features.sum()
         (loss + F.global_pooling(normed, "max").sum()).backward()
+        plain = normal(generator, 30, 4)
+        moments = ops.batch_norm_moments(plain, None)
+        made = ops.batch_norm_apply(plain, moments[None], *[None] * 7, 0.0, 1e-5, False, True)
+        sums = ops.batch_norm_sums(plain, plain, None, made[1], None, None, None, 1e-5, False, True)
+        read = (None, None, None, 1e-5, False, True)
+        ops.batch_norm_apply_gradients(plain, plain, made[1], sums[3], None, *read)
     assert len(calls) == len([name for name in dir(ops) if not name.startswith("_") and name != "name"])
     return calls
 
