@@ -230,6 +230,10 @@ def test_refuses(generator):
         op = torch.ops.minuet.convolution
         return op(rows, weight, None, made.buffer, None, None, None, key, made.key, 0, 20)
 
+    with pytest.raises(RuntimeError, match=r"torch\.func"):
+        torch.func.grad(lambda given: one(given).sum())(features.detach())
+    with pytest.raises(RuntimeError, match="forward-mode"):
+        torch.func.jvp(one, (features.detach(),), (features.detach(),))
     with pytest.raises(RuntimeError, match="vmap"):
         torch.vmap(one)(torch.stack([features, features]))
     with pytest.raises(TypeError, match="float64"):
