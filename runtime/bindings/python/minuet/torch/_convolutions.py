@@ -147,6 +147,7 @@ def _apply(
 ) -> torch.Tensor:
     """Runs the plan of a convolution, or of the gradient of its input."""
     place = place_of(features.device)
+    place.require(weight, bias, buffer)
     dtype = dtype_of_features(features)
     bias_dtype = None if bias is None else bias.dtype
     run = run_of(
@@ -305,6 +306,7 @@ def _backward(
         of_input = _apply(gradient, weight, None, buffer, key, pyramid, map, rows, True)
     if wanted[1] or wanted[2]:
         place = place_of(features.device)
+        place.require(gradient, weight, pairs, pair_count, row_count)
         dtype = dtype_of_features(features)
         flags = (wanted[1], wanted[2])
         op = remembered(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 library = torch.library.Library("minuet", "DEF")
 
@@ -65,13 +66,28 @@ def _gradient_of(op: Any, setup_context: Callable[..., None] | None, backward: G
     )
 
     def dispatch(keyset: Any, *arguments: Any) -> Any:
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(op, arguments)
         if torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments):
+            if torch._C._are_functorch_transforms_active():
+                raise RuntimeError(
+                    f"minuet::{op._opname} is not supported under the transforms of torch.func: use torch.autograd.grad"
+                )
             return function.apply(keyset, *arguments)
         with below():
             return op.redispatch(keyset & after, *arguments)
 
     disabled: Callable[..., Any] = torch.compiler.disable(dispatch, reason="it runs below the compiler")
     return disabled
+
+
+def _refuse_tangents(op: Any, arguments: Sequence[Any]) -> None:
+    """Raises where an argument has a tangent of forward-mode differentiation, which would be lost."""
+    for argument in arguments:
+        if isinstance(argument, torch.Tensor) and forward_ad.unpack_dual(argument).tangent is not None:
+            raise RuntimeError(
+                f"minuet::{op._opname} has no forward-mode derivative: use torch.autograd.grad, which goes backward"
+            )
 
 
 def _refuse_gradient(name: str) -> Gradients:

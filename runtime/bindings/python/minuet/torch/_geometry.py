@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 
 import torch
@@ -80,7 +81,8 @@ class Geometry:
         self._statuses: list[torch.Tensor] = []
         self._is_checked = False
         self._made = 0
-        rows = coordinates.shape[0]
+        # Keys have the number, so that torch.compile makes a graph for each, which `index` tells it.
+        rows = operator.index(coordinates.shape[0])
         limits = None if shape is None else tuple(shape)
         if limits is not None and len(limits) != ndim:
             raise ValueError(f"shape has {len(limits)} numbers, and the coordinates have {ndim} axes")

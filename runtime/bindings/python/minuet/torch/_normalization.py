@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ._norms import batch_norm as _batch_norm
+from ._norms_of_ranks import NormOfRanks
 from ._sparse_tensor import SparseTensor
 
 
@@ -33,6 +35,7 @@ def batch_norm(
     batches: torch.Tensor | None = None,
     residual: SparseTensor | None = None,
     relu: bool = False,
+    group: Any = None,
 ) -> tuple[SparseTensor, Statistics | None]:
     """Normalizes channels, adds the residual, and applies a ReLU, in one pass in training.
 
@@ -47,6 +50,8 @@ def batch_norm(
         batches: the number of batches before this one, int64 [1]; required where momentum is None.
         residual: on the level of x.
         relu: whether negative results become 0.
+        group: a process group of torch.distributed: in training, the statistics are those of all its ranks, each of
+            which may have another number of voxels.
 
     Returns:
         The result, and the new running statistics where there are any and `training` is set.
@@ -57,7 +62,8 @@ def batch_norm(
     if training:
         if momentum is None and running_mean is not None and batches is None:
             raise ValueError("without a momentum, the share of a batch follows from `batches`: give it")
-        output, _, mean, variance, count = _batch_norm(
+        function = _batch_norm if group is None else functools.partial(NormOfRanks.apply, group)
+        output, _, mean, variance, count = function(
             x.features,
             added,
             weight,
@@ -92,6 +98,7 @@ class BatchNorm(_BatchNorm):
         num_features: the number of channels.
         eps, momentum, affine, track_running_stats: as of torch.nn.BatchNorm1d.
         relu: whether a ReLU follows.
+        group: a process group, for statistics of all its ranks as in torch.nn.SyncBatchNorm.
     """
 
     def __init__(
@@ -102,9 +109,10 @@ class BatchNorm(_BatchNorm):
         affine: bool = True,
         track_running_stats: bool = True,
         relu: bool = False,
+        group: Any = None,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
-        self.relu = relu
+        self.relu, self.group = relu, group
 
     def forward(self, x: SparseTensor, residual: SparseTensor | None = None) -> SparseTensor:
         """Normalizes x, adds the residual, and applies the ReLU."""
@@ -122,6 +130,7 @@ class BatchNorm(_BatchNorm):
             batches=batches,
             residual=residual,
             relu=self.relu,
+            group=self.group,
         )
         if kept is not None and self.training and self.running_mean is not None and self.running_var is not None:
             with torch.no_grad():

@@ -108,6 +108,7 @@ def _forward(
     rows, channels = features.shape
     has_running = running_mean is not None
     norm, place, dtype = _norm(features, momentum, eps, has_running, cumulative, residual is not None, relu)
+    place.require(residual, weight, bias, running_mean, running_variance, batch_count, row_count)
     read = [
         _floats(values, channels, what)
         for values, what in (
@@ -171,6 +172,7 @@ def _backward(
     features = rows_of(features)
     rows, channels = features.shape
     norm, place, dtype = _norm(features, 0.0, eps, False, False, residual, relu)
+    place.require(gradient, output, saved, weight, bias, row_count)
     gradient = _check_like(features, gradient, "the gradient")
     read = [_floats(weight, channels, "weight"), _floats(bias, channels, "bias")]
     of_input = torch.empty_like(features)

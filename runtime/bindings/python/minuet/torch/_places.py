@@ -42,6 +42,8 @@ class Place:
     def __init__(self, device: torch.device, context: Context) -> None:
         self.device = device
         self.is_cpu = device.type == "cpu"
+        # As Tensor.get_device says it.
+        self.index: int = -1 if self.is_cpu else device.index
         self.context = context
         self.library_device = Device(context, "cpu" if self.is_cpu else f"cuda:{device.index}")
         self.pointer = pointer_of(self.library_device)
@@ -56,6 +58,15 @@ class Place:
         # torch begins a capture when all work is done, and events from outside may not be waited for in one.
         if not torch.cuda.is_current_stream_capturing():
             torch.cuda.current_stream(self.device).wait_stream(torch.cuda.ExternalStream(last, self.device))
+
+    def require(self, *tensors: torch.Tensor | None) -> None:
+        """Raises where a tensor is on another device, whose memory the library may not touch."""
+        for tensor in tensors:
+            if tensor is not None and tensor.get_device() != self.index:
+                raise ValueError(
+                    f"a tensor is on {tensor.device}, and the features or coordinates are on {self.device}: move all "
+                    "tensors of an op to one device"
+                )
 
     def empty_bytes(self, count: int) -> torch.Tensor:
         """Returns memory of torch's allocator for a buffer or a workspace."""

@@ -66,6 +66,7 @@ def _check_rows(rows: int, capacity: int) -> None:
 def _forward(
     features: torch.Tensor, buffer: torch.Tensor, key: str, pyramid: str, map: int, rows: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    place_of(features.device).require(buffer)
     run = _run(features, key, pyramid, map, False)
     features = with_room(features, run.input_rows)
     _check_rows(rows, run.output_shape[0])
@@ -90,6 +91,7 @@ def _forward_fake(
 def _backward(
     gradient: torch.Tensor, winners: torch.Tensor, buffer: torch.Tensor, key: str, pyramid: str, map: int, rows: int
 ) -> torch.Tensor:
+    place_of(gradient.device).require(winners, buffer)
     run = _run(gradient, key, pyramid, map, True)
     _check_rows(rows, run.output_shape[0])
     out = gradient.new_empty(run.output_shape)

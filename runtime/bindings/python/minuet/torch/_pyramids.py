@@ -111,6 +111,7 @@ def _build(
     place = place_of(coordinates.device)
     load(made, place)
     _check_coordinates(coordinates, made.key)
+    place.require(count)
     coordinates = coordinates.contiguous()
     sizes = made.bytes(place.arch)
     buffer, workspace = place.empty_bytes(sizes[0]), place.empty_bytes(sizes[1])

@@ -103,6 +103,17 @@ def test_compile_has_no_graph_breaks(generator, backend):
         expect_close(one, two, torch.float32)
 
 
+def test_compile_with_other_capacities(generator):
+    """Each number of rows has a graph of its own, because keys have the number."""
+    torch._dynamo.reset()
+    network = Network().eval()
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
+    for more in (30, 40, 55):
+        given = inputs(generator, 60, more)
+        for got, want in zip(compiled(network, *given, CAPACITIES), step(network, *given, CAPACITIES), strict=True):
+            expect_close(got, want, torch.float32)
+
+
 def test_exact_mode_breaks_the_graph_and_says_why(generator):
     torch._dynamo.reset()
     features, coordinates, count = inputs(generator)
@@ -144,6 +155,12 @@ def operands(generator):
         voxels = F.voxelize(points, [1.0, 1.0, 1.0])
         loss = F.gather_rows(around, torch.tensor([0, 3, -1], dtype=torch.int32)).sum() + voxels.features.sum()
         (loss + F.global_pooling(normed, "max").sum()).backward()
+        plain = normal(generator, 30, 4)
+        moments = ops.batch_norm_moments(plain, None)
+        made = ops.batch_norm_apply(plain, moments[None], *[None] * 7, 0.0, 1e-5, False, True)
+        sums = ops.batch_norm_sums(plain, plain, None, made[1], None, None, None, 1e-5, False, True)
+        read = (None, None, None, 1e-5, False, True)
+        ops.batch_norm_apply_gradients(plain, plain, made[1], sums[3], None, *read)
     assert len(calls) == len([name for name in dir(ops) if not name.startswith("_") and name != "name"])
     return calls
 
@@ -213,6 +230,10 @@ def test_refuses(generator):
         op = torch.ops.minuet.convolution
         return op(rows, weight, None, made.buffer, None, None, None, key, made.key, 0, 20)
 
+    with pytest.raises(RuntimeError, match=r"torch\.func"):
+        torch.func.grad(lambda given: one(given).sum())(features.detach())
+    with pytest.raises(RuntimeError, match="forward-mode"):
+        torch.func.jvp(one, (features.detach(),), (features.detach(),))
     with pytest.raises(RuntimeError, match="vmap"):
         torch.vmap(one)(torch.stack([features, features]))
     with pytest.raises(TypeError, match="float64"):

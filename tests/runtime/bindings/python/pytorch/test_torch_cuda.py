@@ -1,0 +1,163 @@
+"""What only a GPU shows: graphs, streams, and the memory of torch's allocator. Other files run on the CPU device."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import minuet.torch as sparse  # noqa: E402
+from conftest import skip_or_fail  # noqa: E402
+from minuet.torch import functional as F  # noqa: E402, N812
+from torch_problems import GEOMETRIES, cloud, expect_close, normal, padded  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def gpu():
+    if not torch.cuda.is_available():
+        skip_or_fail("gpu", "torch sees no GPU")
+
+
+class Network(torch.nn.Module):
+    """A small U-Net with all kinds of maps."""
+
+    def __init__(self):
+        super().__init__()
+        shapes = [(27, 8, 16), (8, 16, 16), (27, 16, 16), (8, 16, 16), (1, 32, 16)]
+        self.weights = torch.nn.ParameterList(torch.randn(shape) / 4 for shape in shapes)
+        self.bias = torch.nn.Parameter(torch.randn(16))
+        self.norm = sparse.BatchNorm(16, relu=True)
+
+    def forward(self, x):
+        w = self.weights
+        a = self.norm(F.convolution(x, w[0], kernel_size=3, submanifold=True))
+        b = F.convolution(a, w[1], kernel_size=2, stride=2)
+        c = F.add(F.convolution(b, w[2], kernel_size=3, submanifold=True), F.pooling(b, "max", kernel_size=3, stride=1))
+        d = F.convolution(c, w[3], kernel_size=2, stride=2, transposed=True)
+        return F.convolution(F.cat([a, F.sigmoid(d)]), w[4], self.bias, submanifold=True)
+
+
+def step(network, features, coordinates, count, capacities):
+    """Returns the output, the status, and the gradients of a step."""
+    x = sparse.SparseTensor.of(features, coordinates, count=count, capacities=capacities)
+    y = network(x)
+    parameters = list(network.parameters())
+    return y.features, x.geometry.status(), torch.autograd.grad(y.features.square().sum(), parameters)
+
+
+def inputs(generator, count, rows):
+    coordinates = padded(cloud(generator, GEOMETRIES["submanifold"], count), rows - count)
+    features = padded(normal(generator, count, 8), rows - count)
+    return features.cuda(), coordinates.cuda(), torch.tensor([count], dtype=torch.int32).cuda()
+
+
+def expect_same(got, want, dtype=torch.float32):
+    for one, two in zip([got[0], *got[2]], [want[0], *want[2]], strict=True):
+        expect_close(one.cpu(), two.cpu(), dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_as_on_the_cpu(generator, dtype):
+    torch.manual_seed(0)
+    network = Network()
+    features, coordinates, _ = inputs(generator, 80, 80)
+    want = step(network, features.cpu(), coordinates.cpu(), None, None)
+    with torch.autocast("cuda", dtype=dtype, enabled=dtype != torch.float32):
+        got = step(network.cuda(), features, coordinates, None, None)
+    for one, two in zip([got[0], *got[2]], [want[0], *want[2]], strict=True):
+        # Ties of a maximum, and signs in front of a ReLU, fall out differently where features are rounded.
+        if dtype == torch.float32:
+            expect_close(one.cpu(), two, dtype)
+        else:
+            assert torch.linalg.norm(one.cpu().float() - two) <= 0.1 * torch.linalg.norm(two)
+
+
+def test_repeats_bit_by_bit(generator):
+    network = Network().cuda()
+    given = inputs(generator, 80, 100)
+    first = step(network, *given, [130])
+    for _ in range(3):
+        again = step(network, *given, [130])
+        assert torch.equal(first[0], again[0])
+        assert all(torch.equal(one, two) for one, two in zip(first[2], again[2], strict=True))
+
+
+def test_a_whole_step_in_a_graph(generator):
+    """One graph serves other clouds and other weights."""
+    network = Network().cuda()
+    held = inputs(generator, 90, 120)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(2):
+            step(network, *held, [130])
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = step(network, *held, [130])
+    for count in (90, 40, 110):
+        given = inputs(generator, count, 120)
+        with torch.no_grad():
+            for target, source in zip(held, given, strict=True):
+                target.copy_(source)
+            for parameter in network.parameters():
+                parameter.mul_(0.9)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert not int(results[1])
+        expect_same(results, step(network, *given, [130]))
+
+
+def test_streams(generator):
+    """Work on another stream waits for torch's work on it, and layers of one plan do not mix up their weights."""
+    given = inputs(generator, 90, 120)
+    networks = [Network().cuda() for _ in range(2)]
+    wanted = [step(network, *given, [130]) for network in networks]
+    streams = [torch.cuda.Stream() for _ in networks]
+    torch.cuda.synchronize()
+    got = []
+    for network, stream in zip(networks, streams, strict=True):
+        with torch.cuda.stream(stream):
+            features = torch.full_like(given[0], torch.nan)
+            torch.cuda._sleep(20_000_000)
+            features.copy_(given[0])
+            got.append(step(network, features, *given[1:], [130]))
+    torch.cuda.synchronize()
+    for one, two in zip(got, wanted, strict=True):
+        expect_same(one, two)
+
+
+def test_capacity_mode_does_not_wait(generator):
+    network = Network().cuda()
+    given = inputs(generator, 90, 120)
+    step(network, *given, [130])
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        step(network, *given, [130])
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_compile(generator):
+    torch._dynamo.reset()
+    network = Network().cuda()
+
+    def forward(features, coordinates, count):
+        x = sparse.SparseTensor.of(features, coordinates, count=count, capacities=[130])
+        return network(x).features
+
+    compiled = torch.compile(forward, fullgraph=True, mode="reduce-overhead")
+    for count in (90, 60, 110):
+        given = inputs(generator, count, 120)
+        with torch.no_grad():
+            for _ in range(3):
+                got = compiled(*given).clone()
+            expect_close(got, forward(*given), torch.float32)
+
+
+def test_tensors_on_two_devices(generator):
+    features, coordinates, _ = inputs(generator, 20, 20)
+    x = sparse.SparseTensor.of(features, coordinates)
+    with pytest.raises(ValueError, match="one device"):
+        F.convolution(x, torch.randn(27, 8, 8), kernel_size=3, submanifold=True)

@@ -1,0 +1,76 @@
+"""Two ranks of torch.distributed: statistics of a batch norm, and DistributedDataParallel."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import minuet.torch as sparse  # noqa: E402
+from minuet.torch import functional as F  # noqa: E402, N812
+from torch_problems import expect_close  # noqa: E402
+
+ROWS = (30, 50)
+
+
+class Network(torch.nn.Module):
+    """A convolution and a batch norm with a residual."""
+
+    def __init__(self, group):
+        super().__init__()
+        torch.manual_seed(1)
+        self.weight = torch.nn.Parameter(torch.randn(27, 4, 4) / 4)
+        self.norm = sparse.BatchNorm(4, relu=True, group=group)
+        torch.nn.init.normal_(self.norm.weight)
+        torch.nn.init.normal_(self.norm.bias)
+
+    def forward(self, x):
+        return self.norm(F.convolution(x, self.weight, kernel_size=3, submanifold=True), x).features
+
+
+def inputs(numbers):
+    """The clouds of these ranks, each with its number as the batch index."""
+    features, coordinates = [], []
+    for number in numbers:
+        generator = torch.Generator().manual_seed(number)
+        cells = torch.cartesian_prod(*[torch.arange(5)] * 3)
+        cells = cells[torch.randperm(len(cells), generator=generator)[: ROWS[number]]]
+        coordinates.append(torch.nn.functional.pad(cells, (1, 0), value=number).int())
+        features.append(torch.randn(len(cells), 4, generator=generator))
+    return torch.cat(features).requires_grad_(), torch.cat(coordinates)
+
+
+def run(network, numbers):
+    features, coordinates = inputs(numbers)
+    output = network(sparse.SparseTensor.of(features, coordinates))
+    output.square().sum().backward()
+    inner = getattr(network, "module", network)
+    return {
+        "output": output.detach(),
+        "input": features.grad,
+        **{f"gradient of {name}": value.grad for name, value in inner.named_parameters()},
+        **dict(inner.named_buffers()),
+    }
+
+
+def work(rank, folder):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    network = Network(torch.distributed.group.WORLD)
+    results = run(torch.nn.parallel.DistributedDataParallel(network), [rank])
+    torch.save(results, f"{folder}/{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def test_two_ranks(tmp_path):
+    """Two ranks give what one gives for the clouds of both; gradients of parameters are averaged."""
+    torch.multiprocessing.spawn(work, (str(tmp_path),), nprocs=2)
+    ranks = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
+    expected = run(Network(None), [0, 1])
+    for name, want in expected.items():
+        if name in ("output", "input"):
+            expect_close(torch.cat([rank[name] for rank in ranks]), want, torch.float32)
+        else:
+            for rank in ranks:
+                got = rank[name] * 2 if name.startswith("gradient") else rank[name]
+                expect_close(got, want, torch.float32)
+                assert torch.equal(rank[name], ranks[0][name])
