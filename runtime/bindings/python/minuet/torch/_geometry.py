@@ -118,6 +118,11 @@ class Geometry:
         made._statuses = own._statuses
         return made
 
+    @property
+    def is_learning(self) -> bool:
+        """Whether capacities are learned from this geometry."""
+        return self._learned is not None
+
     def status(self) -> torch.Tensor:
         """Returns the bits of minuet.CloudStatus of all that was made so far, int32 [1] on the device: 0 where the
         cloud fitted everywhere. A training loop skips the step otherwise, as after an overflow of a loss scale."""

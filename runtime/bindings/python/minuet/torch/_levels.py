@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ._geometry import Geometry
 
 
+# So many pairs are listed in memory for all that there can be (12 MB), because a wait for the device costs more.
+_FEW_PAIRS = 1 << 20
+
+
 class KernelMap:
     """A kernel map between two levels, or within one.
 
@@ -76,9 +80,11 @@ class KernelMap:
         self.require(int(Purpose.EXPORT))
         geometry = self.fine.geometry
         if geometry.is_exact:
-            _, count = pyramid_pairs(self.buffer, self.key, self.number, 0)
-            most = read_numbers(count)[0]
-            geometry._note_pairs(self, most)
+            most = self.kernel.volume * self.coarse.rows
+            if most > _FEW_PAIRS or geometry.is_learning:
+                _, count = pyramid_pairs(self.buffer, self.key, self.number, 0)
+                most = read_numbers(count)[0]
+                geometry._note_pairs(self, most)
             pairs, count = pyramid_pairs(self.buffer, self.key, self.number, most)
             return pairs, count
         most = geometry._most_pairs(self)
