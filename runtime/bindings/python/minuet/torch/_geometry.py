@@ -187,7 +187,7 @@ class Geometry:
         most, shape = rule.most(fine.capacity), rule.shape_of(fine.shape)
         for capacity in sorted({min(most, 4 * fine.capacity), most}):
             levels = ((fine.capacity,), rule.level(capacity, 0, shape))
-            key = pyramid_text(self.ndim, levels, (), fine.bounds)
+            key = pyramid_text(self.ndim, levels, (), fine.bounds, fine.parent is not None)
             buffer, counts, status = pyramid(fine.coordinates, None, key)
             bits, _, _, rows = read_numbers(torch.cat([status, counts]))
             if bits == 0 or capacity == most:
@@ -207,7 +207,7 @@ class Geometry:
             assert coarse.rule is not None
             levels = (*levels, coarse.rule.level(coarse.capacity, 0, coarse.shape))
         maps = ((0, len(levels) - 1, kernel_name(made.kernel), made.built_purposes),) if has_map else ()
-        made.key, made.number = pyramid_text(self.ndim, levels, maps, fine.bounds), 0
+        made.key, made.number = pyramid_text(self.ndim, levels, maps, fine.bounds, fine.parent is not None), 0
         made.buffer, counts, status = pyramid(fine.coordinates, fine.count, made.key)
         if not self.is_exact:
             self._statuses.append(status)
@@ -238,7 +238,7 @@ class Geometry:
             fine._maps[item.name] = item
             found.append(item)
             maps.append((number, made.index(coarse), kernel, item.built_purposes))
-        key = pyramid_text(self.ndim, tuple(levels), tuple(maps), self.level.bounds)
+        key = pyramid_text(self.ndim, tuple(levels), tuple(maps), self.level.bounds, False)
         buffer, counts, status = pyramid(self.level.coordinates, self.level.count, key)
         self._statuses.append(status)
         for number, level in enumerate(made):
