@@ -101,9 +101,7 @@ class Rule:
 
 
 @functools.cache
-def _text(
-    ndim: int, levels: tuple[Any, ...], maps: tuple[Any, ...], bounds: Bounds | None, is_ordered: bool
-) -> str:
+def _text(ndim: int, levels: tuple[Any, ...], maps: tuple[Any, ...], bounds: Bounds | None, is_ordered: bool) -> str:
     first = LevelKey(levels[0][0], -1, (1,) * ndim)
     made = [MapKey(fine, coarse, KernelKey(*kernel), purposes) for fine, coarse, kernel, purposes in maps]
     every = (first, *[LevelKey(*level) for level in levels[1:]])

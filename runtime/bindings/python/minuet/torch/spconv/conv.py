@@ -15,16 +15,6 @@ from .._sparse_tensor import SparseTensor
 from .core import ConvAlgo, IndiceData, Kind, SparseConvTensor, expand_nd
 from .modules import SparseModule
 
-_RECORDED = "max_num_voxels_during_training"
-
-
-def record_voxels(module: nn.Module, level: Level) -> None:
-    """Keeps the largest number of output voxels in the buffer of a layer with record_voxel_count."""
-    recorded = getattr(module, _RECORDED, None)
-    if recorded is not None:
-        count = level.count
-        recorded.copy_(recorded.clamp(min=level.rows) if count is None else torch.maximum(recorded, count))
-
 
 class SparseConvolution(SparseModule):
     """What all convolutions share. Use SubMConv3d and the others, whose arguments are those of spconv.
@@ -59,15 +49,20 @@ class SparseConvolution(SparseModule):
         dtype: Any = None,
     ) -> None:
         super().__init__(name=name)
+        if min(in_channels, out_channels, groups) < 1:
+            raise ValueError(
+                f"in_channels, out_channels and groups are {in_channels}, {out_channels} and {groups}, and must be "
+                "1 or more"
+            )
         if in_channels % groups or out_channels % groups:
             raise ValueError(
                 f"groups is {groups}, and must divide in_channels ({in_channels}) and out_channels ({out_channels})"
             )
         self.ndim, self.in_channels, self.out_channels, self.groups = ndim, in_channels, out_channels, groups
-        self.kernel_size = expand_nd(ndim, kernel_size, "kernel_size")
-        self.stride = expand_nd(ndim, stride, "stride")
+        self.kernel_size = expand_nd(ndim, kernel_size, "kernel_size", 1)
+        self.stride = expand_nd(ndim, stride, "stride", 1)
         self.padding = expand_nd(ndim, padding, "padding")
-        self.dilation = expand_nd(ndim, dilation, "dilation")
+        self.dilation = expand_nd(ndim, dilation, "dilation", 1)
         self.output_padding = expand_nd(ndim, output_padding, "output_padding")
         self.subm, self.transposed, self.inverse, self.indice_key = subm, transposed, inverse, indice_key
         self.algo, self.fp32_accum, self.record_voxel_count = algo, fp32_accum, record_voxel_count
@@ -77,17 +72,11 @@ class SparseConvolution(SparseModule):
         if self.conv1x1 and not subm and max(self.padding) > 0:
             raise ValueError(f"a convolution of kernel size 1 and stride 1 has no padding, and {self.padding} is given")
         if record_voxel_count and not subm and not inverse:
-            self.register_buffer(_RECORDED, torch.zeros(1, dtype=torch.int32, device=device))
+            self.record_voxels(device)
         shape = (out_channels, *self.kernel_size, in_channels // groups)
         self.weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         self.bias = nn.Parameter(torch.empty(out_channels, device=device, dtype=dtype)) if bias else None
         self.reset_parameters()
-        self._register_load_state_dict_pre_hook(self._complete)
-
-    def _complete(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
-        """Lets a state without the number of voxels be loaded, as spconv does."""
-        if hasattr(self, _RECORDED):
-            state.setdefault(prefix + _RECORDED, torch.zeros(1, dtype=torch.int32))
 
     def reset_parameters(self) -> None:
         """Draws weight and bias uniformly, as torch does for its dense convolutions."""
@@ -95,10 +84,6 @@ class SparseConvolution(SparseModule):
         nn.init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
             nn.init.uniform_(self.bias, -bound, bound)
-
-    def get_max_num_voxels(self) -> torch.Tensor | None:
-        """Returns the most output voxels so far, int32 [1], of a layer with record_voxel_count."""
-        return getattr(self, _RECORDED, None)
 
     def is_inverseable(self) -> bool:
         """Whether an inverse convolution can name this layer."""
@@ -120,12 +105,11 @@ class SparseConvolution(SparseModule):
 
     def forward(self, input: SparseConvTensor) -> SparseConvTensor:
         """Convolves a tensor."""
+        self.require_tensor(input)
         if input.features.shape[1] != self.in_channels:
             raise ValueError(
                 f"features have {input.features.shape[1]} channels, and the layer takes {self.in_channels}"
             )
-        if len(input.spatial_shape) != self.ndim:
-            raise ValueError(f"the layer has {self.ndim} axes, and the tensor {len(input.spatial_shape)}")
         if self.conv1x1 and not self.inverse:
             return self._multiply(input)
         if self.inverse:
@@ -136,9 +120,9 @@ class SparseConvolution(SparseModule):
 
     def _multiply(self, input: SparseConvTensor) -> SparseConvTensor:
         if self.groups == 1:
-            weight, layout = self.weight.view(1, self.in_channels, self.out_channels), "minuet"
+            weight, layout = self.weight.reshape(1, self.in_channels, self.out_channels), "minuet"
         else:
-            weight, layout = self.weight.view(self.out_channels, 1, -1), "spconv"
+            weight, layout = self.weight.reshape(self.out_channels, 1, -1), "spconv"
         made = F.convolution(input.sparse(), weight, self.bias, submanifold=True, groups=self.groups, layout=layout)
         return input._with_level(made)
 
@@ -183,7 +167,7 @@ class SparseConvolution(SparseModule):
             groups=self.groups,
             layout="spconv",
         )
-        record_voxels(self, made.level)
+        self.note_voxels(made.level)
         shape = list(made.level.shape or ())
         return input._with_level(made, shape, self._data(Kind.STRIDED, input, made.level, shape))
 
@@ -251,7 +235,7 @@ class SparseConvolution(SparseModule):
             groups=self.groups,
             layout="spconv",
         )
-        record_voxels(self, made.level)
+        self.note_voxels(made.level)
         shape = list(made.level.shape or ())
         return input._with_level(made, shape, self._data(Kind.TRANSPOSED, input, made.level, shape))
 

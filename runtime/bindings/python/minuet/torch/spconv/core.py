@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -22,11 +23,16 @@ class ConvAlgo(Enum):
     MaskSplitImplicitGemm = 2
 
 
-def expand_nd(ndim: int, value: Any, what: str) -> list[int]:
-    """Returns one number for each axis."""
-    made = [int(value)] * ndim if isinstance(value, int) else [int(number) for number in value]
+def expand_nd(ndim: int, value: Any, what: str, least: int = 0) -> list[int]:
+    """Returns one integer for each axis, each at least `least`."""
+    given = [value] * ndim if hasattr(value, "__index__") else list(value) if hasattr(value, "__iter__") else [value]
+    if isinstance(value, str) or not all(hasattr(number, "__index__") for number in given):
+        raise TypeError(f"{what} is {value!r}: give an integer, or one for each of the {ndim} axes")
+    made = [operator.index(number) for number in given]
     if len(made) != ndim:
         raise ValueError(f"{what} has {len(made)} numbers, and there are {ndim} axes: give one number, or {ndim}")
+    if min(made) < least:
+        raise ValueError(f"{what} is {made}, and must be {least} or more")
     return made
 
 
@@ -99,29 +105,42 @@ class IndiceData:
             )
 
 
+@dataclass(eq=False)
 class _Voxels:
-    """The voxels of a tensor, and of all that were made of it with other features. The level is made when a layer first
-    needs it."""
+    """The voxels of a tensor, and of all that were made of it with other features.
 
-    def __init__(self, indices: torch.Tensor | None, level: Level | None = None, **mode: Any) -> None:
-        self.indices, self.level, self.mode = indices, level, mode
+    Attributes:
+        indices: what the caller gave; None for the voxels that a layer made.
+        level: made when a layer first needs it.
+        count, capacities: of capacity mode.
+    """
+
+    indices: torch.Tensor | None
+    level: Level | None = None
+    count: torch.Tensor | None = None
+    capacities: CapacityOf | Sequence[int] | None = None
+
+    @property
+    def has_unused_rows(self) -> bool:
+        """Whether the tensor is in capacity mode."""
+        return self.capacities is not None if self.level is None else self.level.count is not None
 
 
 class SparseConvTensor:
     """Features on voxels, as spconv has them.
 
-    In exact mode, which is the default, `features` and `indices` have one row for each voxel. With `capacities` or
-    `count` the tensor is in capacity mode: they have as many rows as the capacity of their level, rows past the count
-    are zero, and the host reads nothing back.
+    In exact mode, which is the default, `features` and `indices` have one row for each voxel. With `capacities` the
+    tensor is in capacity mode: they have as many rows as the capacity of their level, rows past the count are zero, and
+    the host reads nothing back.
 
     Args:
         features: [rows, channels]; float32, float16 or bfloat16.
         indices: int32 [rows, 1 + axes]: the batch index, then one cell for each axis, as in spconv (z, y, x for most).
-            Each voxel occurs once.
+            Each voxel occurs once. Layers remember what they made of the indices: do not change them in place.
         spatial_shape: how many cells there are along each axis.
         batch_size: how many clouds there are.
         indice_dict: what indice keys stand for, from another tensor.
-        count, capacities: capacity mode, as of minuet.torch.Geometry.
+        count, capacities: capacity mode, as of minuet.torch.Geometry. A count alone is for networks without new levels.
         grid, voxel_num, benchmark, permanent_thrust_allocator, enable_timer, force_algo: taken, and without effect.
 
     Raises:
@@ -155,14 +174,16 @@ class SparseConvTensor:
                 f"features have the shape {list(features.shape)}, and [{indices.shape[0]}, channels] is needed, "
                 f"because there are {indices.shape[0]} indices"
             )
-        self.spatial_shape = expand_nd(indices.shape[1] - 1, spatial_shape, "spatial_shape")
-        self.batch_size = int(batch_size)
+        self.spatial_shape = expand_nd(indices.shape[1] - 1, spatial_shape, "spatial_shape", 1)
+        self.batch_size = operator.index(batch_size)
         if self.batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}, and must be 1 or more")
         self.indice_dict: dict[str, IndiceData] = {} if indice_dict is None else indice_dict
         self.grid, self.voxel_num, self.benchmark, self.force_algo = grid, voxel_num, benchmark, force_algo
-        self._voxels = _Voxels(indices, count=count, capacities=capacities)
-        if count is not None or capacities is not None:
+        if count is not None and capacities is None:
+            capacities = []
+        self._voxels = _Voxels(indices, None, count, capacities)
+        if capacities is not None:
             features = self.level.mask(features)
         self._features = features
 
@@ -193,15 +214,20 @@ class SparseConvTensor:
                 shape=self.spatial_shape,
                 batch_size=self.batch_size,
                 bounds=(least, greatest),
-                **voxels.mode,
+                count=voxels.count,
+                capacities=voxels.capacities,
             ).level
+        voxels.level.require_unchanged()
         return voxels.level
 
     def _known_level(self) -> Level | None:
-        """Returns the level of an indice key that has the indices of this tensor."""
+        """Returns the level of an indice key that has the indices, the shape and the mode of this tensor."""
+        if self._voxels.capacities is not None:
+            return None
         for data in self.indice_dict.values():
-            for level in (data.input_level, data.output_level):
-                if level._coordinates is self._voxels.indices:
+            for level, shape in ((data.input_level, data.spatial_shape), (data.output_level, data.out_spatial_shape)):
+                is_same = shape == self.spatial_shape and level.geometry.batch_size == self.batch_size
+                if is_same and level._coordinates is self._voxels.indices:
                     return level
         return None
 
@@ -212,6 +238,15 @@ class SparseConvTensor:
 
     @indices.setter
     def indices(self, indices: torch.Tensor) -> None:
+        if indices.dim() != 2 or indices.dtype != torch.int32 or indices.shape[1] != 1 + len(self.spatial_shape):
+            raise TypeError(
+                f"indices are {indices.dtype} of the shape {list(indices.shape)}, and int32 "
+                f"[rows, {1 + len(self.spatial_shape)}] is needed"
+            )
+        if self._voxels.has_unused_rows:
+            raise ValueError(
+                "indices cannot be replaced in capacity mode, where each tensor has a count: make a SparseConvTensor"
+            )
         self._voxels = _Voxels(indices)
 
     @property
@@ -229,9 +264,13 @@ class SparseConvTensor:
         return self.level.count
 
     def replace_feature(self, feature: torch.Tensor) -> SparseConvTensor:
-        """Returns a tensor with other features on the same voxels."""
+        """Returns a tensor with other features on the same voxels. In capacity mode, rows past the count become 0."""
+        return self._replaced(self.level.mask(feature) if self._voxels.has_unused_rows else feature)
+
+    def _replaced(self, features: torch.Tensor) -> SparseConvTensor:
+        """The same for features whose rows past the count are zero."""
         made = self.shadow_copy()
-        made._features = feature
+        made._features = features
         return made
 
     def shadow_copy(self) -> SparseConvTensor:
@@ -274,11 +313,12 @@ class SparseConvTensor:
     def dense(self, channels_first: bool = True) -> torch.Tensor:
         """Returns [batch, channels, axes...], or with channels_first=False [batch, axes..., channels], with 0 where no
         voxel is."""
+        self._require_rows()
         indices = self.indices.long()
         rows = indices[:, 0]
         for axis, extent in enumerate(self.spatial_shape):
             rows = rows * extent + indices[:, 1 + axis]
-        if self.count is not None:
+        if self._voxels.has_unused_rows:
             rows = self.level.mask(rows)  # Rows past the count add their zeros to the first cell.
         cells = self.batch_size * self.spatial_size
         result = self.features.new_zeros((cells, self.features.shape[1])).index_add(0, rows, self.features)
@@ -287,7 +327,16 @@ class SparseConvTensor:
 
     def sparse(self) -> SparseTensor:
         """Returns the same as a tensor of minuet.torch."""
+        self._require_rows()
         return SparseTensor(self.features, self.level)
+
+    def _require_rows(self) -> None:
+        rows = len(self.indices) if self._voxels.level is None else self._voxels.level.rows
+        if self.features.dim() != 2 or self.features.shape[0] != rows:
+            raise ValueError(
+                f"features have the shape {list(self.features.shape)}, and the tensor has {rows} voxels: features that "
+                "replace_feature() was given need as many rows"
+            )
 
     def _with_level(
         self, made: SparseTensor, shape: list[int] | None = None, data: dict[str, IndiceData] | None = None
@@ -296,7 +345,7 @@ class SparseConvTensor:
         known = {**self.indice_dict, **data} if data else self.indice_dict
         shape = self.spatial_shape if shape is None else shape
         if made.level is self._voxels.level:
-            result = self.replace_feature(made.features)
+            result = self._replaced(made.features)
             result.indice_dict = known
             return result
         return SparseConvTensor._on(made.level, made.features, shape, self.batch_size, known)

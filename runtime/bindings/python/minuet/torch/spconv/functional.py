@@ -18,11 +18,11 @@ def sparse_add(*tens: SparseConvTensor) -> SparseConvTensor:
         raise ValueError("sparse_add() takes one tensor or more")
     first = tens[0]
     for other in tens:
-        if (other.spatial_shape, other.batch_size) != (first.spatial_shape, first.batch_size):
-            raise ValueError(
-                f"the tensors have the spatial shapes {first.spatial_shape} and {other.spatial_shape}, and batch sizes "
-                f"{first.batch_size} and {other.batch_size}: both must be equal"
-            )
+        for name in ("spatial_shape", "batch_size"):
+            if getattr(other, name) != getattr(first, name):
+                raise ValueError(
+                    f"the tensors have a {name} of {getattr(first, name)} and of {getattr(other, name)}, which differ"
+                )
         if other.features.shape[1] != first.features.shape[1]:
             raise ValueError(
                 f"the tensors have {first.features.shape[1]} and {other.features.shape[1]} channels: they must be equal"
@@ -46,7 +46,7 @@ def sparse_add(*tens: SparseConvTensor) -> SparseConvTensor:
             place = torch.empty_like(every)
             own = rows[_part(tens, tensor)]
             place[own] = torch.arange(len(own), device=own.device)
-            total = tensor.features.new_zeros(tensor.features.shape).index_add(0, place[rows], features)
+            total = features.new_zeros(tensor.features.shape).index_add(0, place[rows], features)
             return tensor.replace_feature(total)
     cells = [every]
     for extent in reversed(first.spatial_shape):

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Union
 
 import torch
 from torch import nn
 
-from .._norms import batch_norm
+from .._levels import Level
+from .._normalization import batch_norm
 from .core import SparseConvTensor
 
-#: Layers of torch that treat each row by itself and give 0 for 0, so that rows past the count stay zero.
+BatchNorm = Union[nn.BatchNorm1d, nn.SyncBatchNorm]  # noqa: UP007
+
+#: Layers of torch that treat each row by itself.
 _ROWWISE = (
     nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish, nn.Tanh,
-    nn.Hardswish, nn.Softsign, nn.Identity, nn.Dropout, nn.AlphaDropout,
+    nn.Hardswish, nn.Softsign, nn.Identity, nn.Dropout, nn.AlphaDropout, nn.Linear, nn.LayerNorm, nn.Sigmoid,
+    nn.Hardsigmoid, nn.Softplus, nn.Softmax, nn.LogSoftmax, nn.RMSNorm,
 )  # fmt: skip
-#: Layers of torch that treat each row by itself, and change zeros.
-_CHANGING = (nn.Linear, nn.LayerNorm, nn.Sigmoid, nn.Hardsigmoid, nn.Softplus, nn.Softmax, nn.LogSoftmax, nn.RMSNorm)
+
+
+_RECORDED = "max_num_voxels_during_training"
 
 
 class SparseModule(nn.Module):
@@ -28,6 +33,35 @@ class SparseModule(nn.Module):
         super().__init__()
         self.name = name
         self._sparse_unique_name = ""
+
+    def require_tensor(self, input: Any) -> None:
+        """Raises unless the layer was given a sparse tensor of as many axes as it has."""
+        if not isinstance(input, SparseConvTensor):
+            raise TypeError(f"{type(self).__name__} takes a SparseConvTensor, and {type(input).__name__} is given")
+        ndim = getattr(self, "ndim", None)
+        if ndim is not None and len(input.spatial_shape) != ndim:
+            raise ValueError(f"the layer has {ndim} axes, and the tensor {len(input.spatial_shape)}")
+
+    def record_voxels(self, device: Any = None) -> None:
+        """Adds the buffer of a layer with record_voxel_count. A state without it can be loaded, as in spconv."""
+        self.register_buffer(_RECORDED, torch.zeros(1, dtype=torch.int32, device=device))
+        self._register_load_state_dict_pre_hook(_complete)
+
+    def note_voxels(self, level: Level) -> None:
+        """Keeps the largest number of output voxels, where the layer records it."""
+        recorded = getattr(self, _RECORDED, None)
+        if recorded is not None:
+            count = level.count
+            recorded.copy_(recorded.clamp(min=level.rows) if count is None else torch.maximum(recorded, count))
+
+    def get_max_num_voxels(self) -> torch.Tensor | None:
+        """Returns the most output voxels so far, int32 [1], of a layer with record_voxel_count, else None."""
+        found: torch.Tensor | None = getattr(self, _RECORDED, None)
+        return found
+
+
+def _complete(state: dict[str, Any], prefix: str, *_: Any) -> None:
+    state.setdefault(prefix + _RECORDED, torch.zeros(1, dtype=torch.int32))
 
 
 def is_spconv_module(module: nn.Module) -> bool:
@@ -49,49 +83,42 @@ def assign_name_for_sparse_modules(module: nn.Module) -> None:
             part._sparse_unique_name = name
 
 
-def normalize(
-    norm: nn.BatchNorm1d | nn.SyncBatchNorm, input: SparseConvTensor, *, relu: bool = False
-) -> SparseConvTensor:
+def normalize(norm: BatchNorm, input: SparseConvTensor, *, relu: bool = False) -> SparseConvTensor:
     """Applies a batch norm of torch, and a ReLU behind it, in one pass. Statistics count the rows in use."""
-    features, level = input.features, input.level
-    if not norm.training and norm.track_running_stats:
-        made = norm(features)
-        return input.replace_feature(level.mask(torch.relu(made) if relu else made))
-    if isinstance(norm, nn.SyncBatchNorm) and torch.distributed.is_initialized():
-        if level.count is not None and torch.distributed.get_world_size(norm.process_group) > 1:
-            raise ValueError(
-                "SyncBatchNorm over several ranks is not possible in capacity mode: use BatchNorm1d, or exact mode"
-            )
-        made = norm(features)
-        return input.replace_feature(torch.relu(made) if relu else made)
-    if features.shape[1] != norm.num_features:
-        raise ValueError(f"features have {features.shape[1]} channels, and the batch norm has {norm.num_features}")
-    # A momentum of 0 leaves the running statistics as they are, and None averages over all batches.
-    tracks = norm.track_running_stats and norm.momentum != 0
-    is_cumulative = tracks and norm.momentum is None
-    made, _, mean, variance, batches = batch_norm(
-        features,
-        None,
+    if input.features.shape[1] != norm.num_features:
+        raise ValueError(
+            f"features have {input.features.shape[1]} channels, and the batch norm has {norm.num_features}"
+        )
+    # A momentum of 0 leaves the running statistics as they are.
+    tracks = norm.track_running_stats and (norm.momentum != 0 or not norm.training)
+    made, kept = batch_norm(
+        input.sparse(),
         norm.weight,
         norm.bias,
         norm.running_mean if tracks else None,
         norm.running_var if tracks else None,
-        norm.num_batches_tracked if is_cumulative else None,
-        level.count,
-        norm.momentum if tracks and norm.momentum is not None else 0.0,
-        norm.eps,
-        is_cumulative,
-        relu,
+        training=norm.training or not norm.track_running_stats,
+        momentum=norm.momentum,
+        eps=norm.eps,
+        batches=norm.num_batches_tracked.view(1) if tracks else None,
+        relu=relu,
+        group=_group_of(norm),
     )
     with torch.no_grad():
-        if tracks:
-            norm.running_mean.copy_(mean)
-            norm.running_var.copy_(variance)
-        if is_cumulative:
-            norm.num_batches_tracked.copy_(batches.view(()))
-        elif norm.track_running_stats:
+        if kept is not None:
+            norm.running_mean.copy_(kept.mean)
+            norm.running_var.copy_(kept.variance)
+        if norm.training and norm.track_running_stats:
             norm.num_batches_tracked.add_(1)
-    return input.replace_feature(made)
+    return input._replaced(made.features)
+
+
+def _group_of(norm: BatchNorm) -> Any:
+    """Returns the process group whose ranks share statistics, or None."""
+    if not isinstance(norm, nn.SyncBatchNorm) or not torch.distributed.is_initialized():
+        return None
+    group = torch.distributed.group.WORLD if norm.process_group is None else norm.process_group
+    return group if torch.distributed.get_world_size(group) > 1 else None
 
 
 def apply_rowwise(module: nn.Module, input: SparseConvTensor) -> SparseConvTensor:
@@ -100,11 +127,8 @@ def apply_rowwise(module: nn.Module, input: SparseConvTensor) -> SparseConvTenso
     Raises:
         ValueError: in capacity mode, for a layer that may mix rows.
     """
-    result = module(input.features)
-    if input.count is None or isinstance(module, _ROWWISE):
-        return input.replace_feature(result)
-    if isinstance(module, _CHANGING):
-        return input.replace_feature(input.level.mask(result))
+    if not input._voxels.has_unused_rows or isinstance(module, _ROWWISE):
+        return input.replace_feature(module(input.features))
     raise ValueError(
         f"{type(module).__name__} may mix rows, and in capacity mode some of them are not in use: use a layer of "
         "minuet.torch, or exact mode"
@@ -129,11 +153,14 @@ class SparseSequential(SparseModule):
                 raise ValueError(f"two layers have the name {name!r}")
             self.add_module(name, module)
 
-    def __getitem__(self, index: int) -> nn.Module:
-        modules = list(self._modules.values())
+    def __getitem__(self, index: int | slice) -> nn.Module:
+        """Returns the layer of this number, or a part of the layers."""
+        modules = list(self._modules.items())
+        if isinstance(index, slice):
+            return SparseSequential(OrderedDict(modules[index]))
         if not -len(modules) <= index < len(modules):
             raise IndexError(f"there are {len(modules)} layers, and number {index} is asked for")
-        found = modules[index]
+        found = modules[index][1]
         assert found is not None
         return found
 
@@ -159,17 +186,41 @@ class SparseSequential(SparseModule):
             number += 1
             if is_spconv_module(module) or not isinstance(input, SparseConvTensor):
                 input = module(input)
-            elif type(module) in (nn.BatchNorm1d, nn.SyncBatchNorm):
-                relu = number < len(modules) and type(modules[number]) is nn.ReLU and not _has_hooks(module)
+            elif _is_norm(module) and not _is_watched(module):
+                relu = number < len(modules) and _is_relu(modules[number])
                 input = normalize(module, input, relu=relu)
                 number += int(relu)
+            elif _is_norm(module) and input._voxels.has_unused_rows:
+                raise ValueError(
+                    "a batch norm with hooks is not possible in capacity mode, because it would be called with rows "
+                    "that are not in use: remove the hooks, or use exact mode"
+                )
             else:
                 input = apply_rowwise(module, input)
         return input
 
 
-def _has_hooks(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+def _is_norm(module: nn.Module) -> bool:
+    """Whether a layer computes what the batch norms of torch compute."""
+    known = (nn.BatchNorm1d.forward, nn.SyncBatchNorm.forward, SparseBatchNorm.forward, SparseSyncBatchNorm.forward)
+    return isinstance(module, (nn.BatchNorm1d, nn.SyncBatchNorm)) and type(module).forward in known
+
+
+def _is_relu(module: nn.Module) -> bool:
+    return type(module) in (nn.ReLU, SparseReLU) and not _is_watched(module)
+
+
+def _is_watched(module: nn.Module) -> bool:
+    """Whether somebody wants to see the calls of a layer, so that it has to be called."""
+    return "forward" in module.__dict__ or any(
+        getattr(owner, name)
+        for owner, names in ((module, _HOOKS), (nn.modules.module, _GLOBAL_HOOKS))
+        for name in names
+    )
+
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_GLOBAL_HOOKS = tuple(f"_global{name}" for name in _HOOKS)
 
 
 class SparseBatchNorm(nn.BatchNorm1d):

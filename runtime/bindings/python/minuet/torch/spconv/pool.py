@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from .. import functional as F  # noqa: N812
-from .conv import _RECORDED, record_voxels
 from .core import ConvAlgo, IndiceData, Kind, SparseConvTensor, expand_nd
 from .modules import SparseModule
 
@@ -32,17 +31,13 @@ class SparsePool(SparseModule):
     ) -> None:
         super().__init__(name=name)
         ndim = self.ndim = self._ndim
-        self.kernel_size = expand_nd(ndim, kernel_size, "kernel_size")
-        self.stride = list(self.kernel_size) if stride is None else expand_nd(ndim, stride, "stride")
+        self.kernel_size = expand_nd(ndim, kernel_size, "kernel_size", 1)
+        self.stride = list(self.kernel_size) if stride is None else expand_nd(ndim, stride, "stride", 1)
         self.padding = expand_nd(ndim, padding, "padding")
-        self.dilation = expand_nd(ndim, dilation, "dilation")
+        self.dilation = expand_nd(ndim, dilation, "dilation", 1)
         self.indice_key, self.algo, self.record_voxel_count = indice_key, algo, record_voxel_count
         if record_voxel_count:
-            self.register_buffer(_RECORDED, torch.zeros(1, dtype=torch.int32))
-
-    def get_max_num_voxels(self) -> torch.Tensor | None:
-        """Returns the most output voxels so far, int32 [1], of a layer with record_voxel_count."""
-        return getattr(self, _RECORDED, None)
+            self.record_voxels()
 
     def extra_repr(self) -> str:
         """Returns the arguments, for repr()."""
@@ -50,6 +45,7 @@ class SparsePool(SparseModule):
 
     def forward(self, input: SparseConvTensor) -> SparseConvTensor:
         """Pools a tensor."""
+        self.require_tensor(input)
         if self.indice_key is not None and self.indice_key in input.indice_dict:
             raise ValueError(
                 f"indice_key {self.indice_key!r} exists already, and a pooling has outputs of its own: give it another "
@@ -63,7 +59,7 @@ class SparsePool(SparseModule):
             dilation=self.dilation,
             padding=self.padding,
         )
-        record_voxels(self, made.level)
+        self.note_voxels(made.level)
         shape = list(made.level.shape or ())
         data = {}
         if self.indice_key is not None:

@@ -71,12 +71,16 @@ class PointToVoxel:
             )
         if pc.device.type != self.device.type:
             raise ValueError(f"points are on {pc.device}, and this object was made for {self.device}")
+        low = self.coors_range[: self.ndim]
         with torch.no_grad():
             made = F.voxelize(
                 pc.float(),
                 self.vsize,
-                low=self.coors_range[: self.ndim],
-                high=self.coors_range[self.ndim :],
+                low=low,
+                high=[
+                    begin + cells * size
+                    for begin, cells, size in zip(low, reversed(self.grid_size), self.vsize, strict=True)
+                ],
                 most_points_per_voxel=self.max_num_points_per_voxel,
                 most_voxels=self.max_num_voxels,
             )
