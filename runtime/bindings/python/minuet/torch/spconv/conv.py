@@ -106,10 +106,8 @@ class SparseConvolution(SparseModule):
     def forward(self, input: SparseConvTensor) -> SparseConvTensor:
         """Convolves a tensor."""
         self.require_tensor(input)
-        if input.features.shape[1] != self.in_channels:
-            raise ValueError(
-                f"features have {input.features.shape[1]} channels, and the layer takes {self.in_channels}"
-            )
+        if input.channels != self.in_channels:
+            raise ValueError(f"features have {input.channels} channels, and the layer takes {self.in_channels}")
         if self.conv1x1 and not self.inverse:
             return self._multiply(input)
         if self.inverse:

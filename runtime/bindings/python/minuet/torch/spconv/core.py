@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -23,12 +23,17 @@ class ConvAlgo(Enum):
     MaskSplitImplicitGemm = 2
 
 
+def is_row(value: Any) -> bool:
+    """Whether a value has one number for each axis."""
+    return isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
+
+
 def expand_nd(ndim: int, value: Any, what: str, least: int = 0) -> list[int]:
     """Returns one integer for each axis, each at least `least`."""
-    given = [value] * ndim if hasattr(value, "__index__") else list(value) if hasattr(value, "__iter__") else [value]
-    if isinstance(value, str) or not all(hasattr(number, "__index__") for number in given):
-        raise TypeError(f"{what} is {value!r}: give an integer, or one for each of the {ndim} axes")
-    made = [operator.index(number) for number in given]
+    try:
+        made = [operator.index(number) for number in value] if is_row(value) else [operator.index(value)] * ndim
+    except TypeError:
+        raise TypeError(f"{what} is {value!r}: give an integer, or one for each of the {ndim} axes") from None
     if len(made) != ndim:
         raise ValueError(f"{what} has {len(made)} numbers, and there are {ndim} axes: give one number, or {ndim}")
     if min(made) < least:
@@ -257,6 +262,12 @@ class SparseConvTensor:
     @features.setter
     def features(self, features: torch.Tensor) -> None:
         raise ValueError("features cannot be set: write x = x.replace_feature(features)")
+
+    @property
+    def channels(self) -> int:
+        """The number of features of a voxel."""
+        self._require_rows()
+        return int(self.features.shape[1])
 
     @property
     def count(self) -> torch.Tensor | None:

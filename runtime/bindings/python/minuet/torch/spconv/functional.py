@@ -23,10 +23,8 @@ def sparse_add(*tens: SparseConvTensor) -> SparseConvTensor:
                 raise ValueError(
                     f"the tensors have a {name} of {getattr(first, name)} and of {getattr(other, name)}, which differ"
                 )
-        if other.features.shape[1] != first.features.shape[1]:
-            raise ValueError(
-                f"the tensors have {first.features.shape[1]} and {other.features.shape[1]} channels: they must be equal"
-            )
+        if other.channels != first.channels:
+            raise ValueError(f"the tensors have {first.channels} and {other.channels} channels: they must be equal")
         if other.count is not None:
             raise ValueError(
                 "sparse_add() is not possible in capacity mode, because it counts the voxels of the sum: use exact "

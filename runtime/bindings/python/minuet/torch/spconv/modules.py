@@ -85,10 +85,8 @@ def assign_name_for_sparse_modules(module: nn.Module) -> None:
 
 def normalize(norm: BatchNorm, input: SparseConvTensor, *, relu: bool = False) -> SparseConvTensor:
     """Applies a batch norm of torch, and a ReLU behind it, in one pass. Statistics count the rows in use."""
-    if input.features.shape[1] != norm.num_features:
-        raise ValueError(
-            f"features have {input.features.shape[1]} channels, and the batch norm has {norm.num_features}"
-        )
+    if input.channels != norm.num_features:
+        raise ValueError(f"features have {input.channels} channels, and the batch norm has {norm.num_features}")
     # A momentum of 0 leaves the running statistics as they are.
     tracks = norm.track_running_stats and (norm.momentum != 0 or not norm.training)
     made, kept = batch_norm(
