@@ -80,8 +80,7 @@ class Geometry:
         self._pairs_per_row = pairs_per_row
         self._statuses: list[torch.Tensor] = []
         self._is_checked = False
-        # How many levels were made. Geometries that belong together share the list.
-        self._made = [0]
+        self._made = 0
         # Keys have the number, so that torch.compile makes a graph for each, which `index` tells it.
         rows = operator.index(coordinates.shape[0])
         limits = None if shape is None else tuple(shape)
@@ -116,7 +115,7 @@ class Geometry:
             capacities=own._capacities,
             pairs_per_row=own._pairs_per_row,
         )
-        made._statuses, made._made = own._statuses, own._made
+        made._statuses = own._statuses
         return made
 
     @property
@@ -150,12 +149,12 @@ class Geometry:
         if callable(self._capacities):
             return int(self._capacities(fine, rule))
         assert self._capacities is not None
-        if self._made[0] >= len(self._capacities):
+        if self._made >= len(self._capacities):
             raise ValueError(
-                f"capacities has {len(self._capacities)} numbers, and a level number {self._made[0] + 1} is made: give "
+                f"capacities has {len(self._capacities)} numbers, and a level number {self._made + 1} is made: give "
                 "one capacity for each level, in the order in which the ops make them"
             )
-        return int(self._capacities[self._made[0]])
+        return int(self._capacities[self._made])
 
     def _note_pairs(self, made: KernelMap, pairs: int) -> None:
         if self._learned is not None:
@@ -176,7 +175,7 @@ class Geometry:
             level._source = (made.buffer, made.key, 1)
             if kernel is not None:
                 fine._maps[made.name] = made
-        self._made[0] += 1
+        self._made += 1
         return level
 
     def _new_level(self, fine: Level, rule: Rule, capacity: int, rows: int | None = None) -> Level:
