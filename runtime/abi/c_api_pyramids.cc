@@ -1,8 +1,8 @@
 // Implements the functions of the C ABI for pyramids, and for runs that keep no state.
 #include "codegen/choose/ops/space.h"
 #include "llvm/ADT/ScopeExit.h"
-#include "runtime/abi/c_api_internal.h"
 #include "runtime/abi/element_array.h"
+#include "runtime/abi/pyramid_options.h"
 #include "runtime/engine/overlap.h"
 
 namespace minuet {
@@ -118,8 +118,8 @@ llvm::Error read_levels_and_maps(const minuet_pyramid_options& given, PyramidDes
   return llvm::Error::success();
 }
 
-llvm::Error read_network_levels(const minuet_pyramid_options& given, PyramidDescription& description) {
-  const Program& program = given.network->store->plan().program;
+llvm::Error read_network_levels(const minuet_pyramid_options& given, const Program& program,
+                                DescribeNetwork describe, PyramidDescription& description) {
   if (given.levels || given.maps || given.map_count != 0) {
     return make_error(StatusCode::InvalidArgument,
                       "levels or maps are given beside a network, which has its own: leave them null and 0");
@@ -131,14 +131,15 @@ llvm::Error read_network_levels(const minuet_pyramid_options& given, PyramidDesc
   MINUET_TRY(check_pointer(given.level_capacity, "level_capacity"));
   MINUET_TRY(check_level_count(given.level_count, static_cast<i32>(program.levels.size())));
   const std::vector<i64> capacities(given.level_capacity, given.level_capacity + given.level_count);
-  return Pyramid::describe(program, capacities, description);
+  return describe(capacities, description);
 }
 
-llvm::Expected<PyramidDescription> read_description(const minuet_pyramid_options& given) {
+/// Reads the options. `read_levels` reads the levels and the maps.
+llvm::Expected<PyramidDescription> read_description(
+    const minuet_pyramid_options& given, llvm::function_ref<llvm::Error(PyramidDescription&)> read_levels) {
   PyramidDescription description;
   MINUET_ASSIGN(description.ndim, read_ndim(given.ndim));
-  MINUET_TRY(given.network ? read_network_levels(given, description)
-                           : read_levels_and_maps(given, description));
+  MINUET_TRY(read_levels(description));
   MINUET_TRY(
       check_flags({{given.keep_first_duplicate, "keep_first_duplicate"}, {given.has_bounds, "has_bounds"}}));
   description.keep_first_duplicate = given.keep_first_duplicate != 0;
@@ -263,6 +264,18 @@ llvm::Expected<PyramidUse> read_use(const minuet_run_arguments& given) {
   return use;
 }
 
+llvm::Expected<PyramidDescription> read_description(const minuet_pyramid_options& given) {
+  if (!given.network) {
+    return read_description(
+        given, [&](PyramidDescription& description) { return read_levels_and_maps(given, description); });
+  }
+  const Program& program = given.network->store->plan().program;
+  return read_pyramid_of_network(given, program,
+                                 [&](llvm::ArrayRef<i64> capacities, PyramidDescription& description) {
+                                   return Pyramid::describe(program, capacities, description);
+                                 });
+}
+
 /// Adds `one` to a list that refers to each object once. Removes objects that are destroyed.
 template <class T>
 void note(const std::shared_ptr<T>& one, std::vector<std::weak_ptr<T>>& list) {
@@ -276,8 +289,8 @@ void note(const std::shared_ptr<T>& one, std::vector<std::weak_ptr<T>>& list) {
 /// Notes that the plan keeps executions for the pyramid, and the parameters of the run keep images of
 /// weights for it. minuet_pyramid_destroy() releases both.
 void note_run(minuet_pyramid& pyramid, const minuet_plan& plan, const minuet_parameters* parameters) {
+  note_runs(pyramid, plan.runs);
   const std::lock_guard<std::mutex> lock(pyramid.mutex);
-  note(plan.runs, pyramid.runs);
   if (parameters) note(parameters->set, pyramid.parameters);
 }
 
@@ -287,6 +300,19 @@ llvm::Expected<minuet_run_arguments> read_run(const minuet_run_arguments* argume
 }
 
 }  // namespace
+
+llvm::Expected<PyramidDescription> read_pyramid_of_network(const minuet_pyramid_options& given,
+                                                           const Program& program, DescribeNetwork describe) {
+  return read_description(given, [&](PyramidDescription& description) {
+    return read_network_levels(given, program, describe, description);
+  });
+}
+
+void note_runs(minuet_pyramid& pyramid, const std::shared_ptr<RunPool>& runs) {
+  const std::lock_guard<std::mutex> lock(pyramid.mutex);
+  note(runs, pyramid.runs);
+}
+
 }  // namespace minuet
 
 using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.

@@ -30,6 +30,10 @@ llvm::Expected<Execution::RunArrays> Execution::read_arrays(llvm::ArrayRef<Given
   MINUET_TRY(check_counts(inputs.size(), outputs.size()));
   RunArrays arrays;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (program_.is_training_pass && inputs[i].data == nullptr) {
+      arrays.features.push_back(wanted(program_.inputs[i]));
+      continue;
+    }
     MINUET_TRY(check_on_device(input_name(i), inputs[i], *loaded_->device));
     if (i < program_.inputs.size()) {
       MINUET_ASSIGN(const Tensor matrix, read_matrix(input_name(i), inputs[i], program_, program_.inputs[i]));
