@@ -1,4 +1,4 @@
-// What tests of training plans share: a step of a network with all memory poisoned before each call, and its
+// What tests of training plans share: steps of a network with all memory poisoned before each call, and their
 // comparison with the step in float64.
 #pragma once
 
@@ -13,7 +13,6 @@
 #include "include/minuet/training.h"
 #include "tests/runtime/execution/parameters_fixture.h"
 #include "tests/runtime/execution/pyramid_fixture.h"
-#include "tests/support/compare.h"
 #include "tests/support/training_oracle.h"
 
 namespace minuet::abi {
@@ -27,11 +26,13 @@ struct TrainingCase {
   std::vector<std::vector<float>> inputs;  // [rows, channels] each, on level 0
   minuet_training_options options = MINUET_TRAINING_OPTIONS_INIT;
   Values parameters = {};
+  // Of outputs on coarser levels, rows are in ascending order of the coordinates. Empty ones are left out.
   std::vector<std::vector<float>> out_gradients = {};
   int64_t rows() const { return static_cast<int64_t>(coordinates.size()) / 4; }
 };
 
-/// What one step computes. Rows past the count are left out. Rows of coarser levels are in the set's order.
+/// What a step computes. Rows past the count are left out. Rows of coarser levels are in ascending order of
+/// their coordinates.
 struct StepResult {
   std::vector<std::vector<char>> outputs, input_gradients;
   std::map<std::string, std::vector<float>> gradients, statistics;
@@ -39,78 +40,103 @@ struct StepResult {
   bool operator==(const StepResult&) const = default;
 };
 
-/// Runs steps of one case on pyramids of several capacities.
+/// Says how the memory of a step is.
+struct StepOptions {
+  int64_t capacity = 0;  // of each level
+  int32_t count = -1;    // what the device says of the coordinates; -1: as many as there are
+  float before = NAN;    // what the gradients of parameters hold before the call, to which they are added
+  minuet_weights_order order = MINUET_WEIGHTS_MINUET;
+};
+
+/// A training plan, with parameters drawn at random where the case has none.
 class TrainingRun {
  public:
-  TrainingRun(Machine& machine, DType dtype, TrainingCase& test)
-      : machine_(machine), dtype_(dtype), test_(test) {
-    NetworkSpec spec;
-    spec.description = test.description;
-    spec.dtype = dtype;
-    spec.seed = 0;
-    spec.without_values = true;
-    spec.dataflow = MINUET_DATAFLOW_FUSED;
-    check(create_network(machine, spec, network_));
-    draw_parameters();
-    minuet_training* made = nullptr;
-    check(minuet_training_create(machine.context(), network_.get(), &test.options, &made));
-    training_.reset(made);
-    check(minuet_training_load(made, machine.device()));
-  }
-
+  TrainingRun(Machine& machine, DType dtype, TrainingCase& test);
+  Machine& machine() const { return machine_; }
+  DType dtype() const { return dtype_; }
+  const TrainingCase& test() const { return test_; }
   minuet_plan* network() const { return network_.get(); }
   minuet_training* get() const { return training_.get(); }
+  const std::vector<std::string>& names() const { return names_; }
 
-  std::unique_ptr<TestPyramid> pyramid(int64_t capacity) const {
-    const Capacities capacities(static_cast<size_t>(info_of(network_.get()).levels), capacity);
-    minuet_pyramid_options options = MINUET_PYRAMID_OPTIONS_INIT;
-    options.level_capacity = capacities.data();
-    options.level_count = static_cast<int32_t>(capacities.size());
-    options.keep_coordinates = (1u << capacities.size()) - 1;
-    minuet_pyramid* made = nullptr;
-    check(minuet_training_create_pyramid(training_.get(), &options, &made));
-    return std::make_unique<TestPyramid>(machine_, made);
-  }
+  std::unique_ptr<TestPyramid> pyramid(int64_t capacity) const;
   minuet_training_sizes sizes(const TestPyramid& pyramid) const {
     minuet_training_sizes sizes = MINUET_TRAINING_SIZES_INIT;
     check(minuet_training_bytes(training_.get(), machine_.arch().c_str(), pyramid.get(), &sizes));
     return sizes;
   }
-
-  /// A step on a cloud of at most `capacity` voxels. `count` is what the device says of the coordinates; -1:
-  /// as many as there are. With `before`, gradients are added to these numbers.
-  StepResult step(int64_t capacity, int32_t count = -1, float before = NAN,
-                  minuet_weights_order order = MINUET_WEIGHTS_MINUET);
+  StepResult step(const StepOptions& options) const;
 
  private:
-  struct Slot {
-    Buffer buffer;
-    int64_t rows = 0;
-    int32_t channels = 0;
-  };
-  void draw_parameters();
-  minuet_array rows_of(const Buffer& buffer, const minuet_tensor_info& info, int64_t capacity) const {
-    return array_of(buffer.data(), {capacity, info.channels}, info.element);
-  }
-  /// The first `rows` rows of a buffer of `capacity` rows, of which the others must be zeros.
-  std::vector<char> used(const Buffer& buffer, const minuet_tensor_info& info, int64_t capacity,
-                         int64_t rows) const;
-
   Machine& machine_;
   const DType dtype_;
   TrainingCase& test_;
   Plan network_{nullptr, {minuet_plan_destroy}};
   TrainingHandle training_{nullptr, {minuet_training_destroy}};
+  std::vector<std::string> names_;
 };
 
-inline void TrainingRun::draw_parameters() {
-  if (!test_.parameters.empty()) return;
+/// The memory of one step, of exactly the sizes that the library tells.
+class StepRoom {
+ public:
+  StepRoom(const TrainingRun& run, const StepOptions& options);
+
+  void build(void* stream = nullptr);
+  minuet_status forward_on(void* stream = nullptr) {
+    return minuet_training_forward(run_.get(), run_.machine().device(), &forward, stream);
+  }
+  minuet_status backward_on(void* stream = nullptr) {
+    return minuet_training_backward(run_.get(), run_.machine().device(), &backward, stream);
+  }
+  /// Poisons all that the calls write.
+  void poison();
+  StepResult read() const;
+  TestPyramid& pyramid() { return *pyramid_; }
+
+  minuet_training_forward_arguments forward = MINUET_TRAINING_FORWARD_ARGUMENTS_INIT;
+  minuet_training_backward_arguments backward = MINUET_TRAINING_BACKWARD_ARGUMENTS_INIT;
+  std::vector<minuet_array> parameters, new_statistics, gradients;
+  std::vector<minuet_array> inputs, outputs, out_gradients, input_gradients;
+
+ private:
+  void add_parameters();
+  void add_tensors();
+  Buffer& written(int64_t bytes) {
+    written_.push_back(&buffers_.emplace_back(run_.machine(), bytes));
+    return *written_.back();
+  }
+  Buffer& features(const std::vector<float>& values, int32_t channels);
+  minuet_array rows_of(const Buffer& buffer, const minuet_tensor_info& info) const {
+    return array_of(buffer.data(), {options_.capacity, info.channels}, info.element);
+  }
+  std::vector<char> used(const minuet_array& array, int64_t rows) const;
+  std::vector<int32_t> level_rows(int32_t level) const;
+
+  const TrainingRun& run_;
+  const StepOptions options_;
+  std::unique_ptr<TestPyramid> pyramid_;
+  std::deque<Buffer> buffers_;
+  std::vector<Buffer*> written_;
+  std::optional<Buffer> coordinates_, count_, status_, counts_;
+};
+
+inline TrainingRun::TrainingRun(Machine& machine, DType dtype, TrainingCase& test)
+    : machine_(machine), dtype_(dtype), test_(test) {
+  NetworkSpec spec;
+  spec.description = test.description;
+  spec.dtype = dtype;
+  spec.seed = 0;
+  spec.without_values = true;
+  spec.dataflow = MINUET_DATAFLOW_FUSED;
+  check(create_network(machine, spec, network_));
+  const bool draws = test.parameters.empty();
   for (int32_t i = 0; i < info_of(network_.get()).parameter_tensors; ++i) {
     minuet_parameter_info info{};
     info.struct_size = sizeof(info);
     check(minuet_plan_query_parameter(network_.get(), i, &info));
-    const std::string name = info.name;
-    FileTensor& tensor = test_.parameters[name];
+    const std::string& name = names_.emplace_back(info.name);
+    if (!draws) continue;
+    FileTensor& tensor = test.parameters[name];
     tensor.shape.assign(info.shape, info.shape + info.rank);
     int64_t count = 1;
     for (const int64_t extent : tensor.shape) count *= extent;
@@ -123,21 +149,29 @@ inline void TrainingRun::draw_parameters() {
       tensor.values.push_back(static_cast<float>(is_variance ? std::abs(value) + 0.3 : value));
     }
   }
+  minuet_training* made = nullptr;
+  check(minuet_training_create(machine.context(), network_.get(), &test.options, &made));
+  training_.reset(made);
+  check(minuet_training_load(made, machine.device()));
 }
 
-inline std::vector<char> TrainingRun::used(const Buffer& buffer, const minuet_tensor_info& info,
-                                           int64_t capacity, int64_t rows) const {
-  std::vector<char> bytes = buffer.read<char>();
-  const auto width = bytes.size() / static_cast<size_t>(capacity);
-  const auto first = static_cast<size_t>(rows) * width;
-  for (size_t i = first; i < bytes.size(); ++i) {
-    if (info.element != MINUET_ELEMENT_I32 && bytes[i] != 0) {
-      ADD_FAILURE() << "row " << i / width << " past the count " << rows << " is not 0";
-      break;
-    }
-  }
-  bytes.resize(first);
-  return bytes;
+inline std::unique_ptr<TestPyramid> TrainingRun::pyramid(int64_t capacity) const {
+  const Capacities capacities(static_cast<size_t>(info_of(network_.get()).levels), capacity);
+  minuet_pyramid_options options = MINUET_PYRAMID_OPTIONS_INIT;
+  options.level_capacity = capacities.data();
+  options.level_count = static_cast<int32_t>(capacities.size());
+  options.keep_coordinates = (1u << capacities.size()) - 1;
+  minuet_pyramid* made = nullptr;
+  check(minuet_training_create_pyramid(training_.get(), &options, &made));
+  return std::make_unique<TestPyramid>(machine_, made);
+}
+
+inline StepResult TrainingRun::step(const StepOptions& options) const {
+  StepRoom room(*this, options);
+  room.build();
+  check(room.forward_on());
+  check(room.backward_on());
+  return room.read();
 }
 
 /// A weight in Minuet's order as spconv 2 has it, [out, kernel sizes, in], and back.
@@ -156,140 +190,177 @@ inline std::vector<float> reordered(const std::vector<float>& weight, const std:
   return result;
 }
 
-inline StepResult TrainingRun::step(int64_t capacity, int32_t count, float before,
-                                    minuet_weights_order order) {
-  StepResult result;
-  const bool is_spconv = order != MINUET_WEIGHTS_MINUET;
-  const std::unique_ptr<TestPyramid> pyramid = this->pyramid(capacity);
-  const minuet_training_sizes sizes = this->sizes(*pyramid);
-  pyramid->buffer().poison(), pyramid->workspace().poison();
-  std::vector<int32_t> coordinates = test_.coordinates;
-  coordinates.resize(static_cast<size_t>(4 * std::max(capacity, test_.rows())));
-  const int32_t said = count < 0 ? static_cast<int32_t>(test_.rows()) : count;
-  const Buffer given(machine_, coordinates), given_count(machine_, std::vector<int32_t>{said});
-  const int32_t levels = info_of(network_.get()).levels;
-  const Buffer status(machine_, 4), counts(machine_, 4 * (1 + levels));
-  minuet_pyramid_arguments build = pyramid->arguments(given.integers(), capacity, given_count.integers());
-  build.status = static_cast<uint32_t*>(status.data());
-  build.counts = static_cast<int32_t*>(counts.data());
-  check(minuet_pyramid_build(pyramid->get(), machine_.device(), &build, nullptr));
-  const std::vector<int32_t> rows = counts.read<int32_t>();
-  result.status = status.read<uint32_t>()[0];
+inline StepRoom::StepRoom(const TrainingRun& run, const StepOptions& options) : run_(run), options_(options) {
+  Machine& machine = run.machine();
+  pyramid_ = run.pyramid(options.capacity);
+  std::vector<int32_t> coordinates = run.test().coordinates;
+  coordinates.resize(static_cast<size_t>(4 * std::max(options.capacity, run.test().rows())));
+  const auto said = options.count < 0 ? static_cast<int32_t>(run.test().rows()) : options.count;
+  coordinates_.emplace(machine, coordinates);
+  count_.emplace(machine, std::vector<int32_t>{said});
+  status_.emplace(machine, 4);
+  counts_.emplace(machine, int64_t{4} * (1 + info_of(run.network()).levels));
+  add_parameters();
+  add_tensors();
+  const minuet_training_sizes sizes = run.sizes(*pyramid_);
+  const Buffer& kept = written(std::max<int64_t>(sizes.kept, 1));
+  const Buffer &workspace = written(sizes.forward_workspace),
+               &backward_workspace = written(sizes.backward_workspace);
+  const auto set = [&](auto& given) {
+    given.pyramid = pyramid_->get();
+    given.buffer = pyramid_->buffer().data(), given.buffer_bytes = pyramid_->buffer().bytes();
+    given.parameters = parameters.data();
+    given.parameter_count = static_cast<int32_t>(parameters.size());
+    given.weights_order = options_.order;
+    given.kept = kept.data(), given.kept_bytes = kept.bytes();
+  };
+  set(forward), set(backward);
+  if (run.test().options.frozen_batch_norms == 0) forward.new_statistics = new_statistics.data();
+  forward.inputs = inputs.data(), forward.input_count = static_cast<int32_t>(inputs.size());
+  forward.outputs = outputs.data(), forward.output_count = static_cast<int32_t>(outputs.size());
+  forward.workspace = workspace.data(), forward.workspace_bytes = workspace.bytes();
+  backward.out_gradients = out_gradients.data(), backward.out_gradient_count = forward.output_count;
+  backward.accumulate = std::isnan(options.before) ? 0 : 1;
+  backward.parameter_gradients = gradients.data(), backward.input_gradients = input_gradients.data();
+  backward.workspace = backward_workspace.data();
+  backward.workspace_bytes = backward_workspace.bytes();
+}
 
-  std::deque<Buffer> buffers;
-  std::vector<minuet_array> parameters, new_statistics, gradients, inputs, outputs, out_gradients,
-      input_gradients;
-  const auto& shapes = test_.parameters;
-  std::vector<std::string> names;
-  for (int32_t i = 0; i < info_of(network_.get()).parameter_tensors; ++i) {
-    minuet_parameter_info info{};
-    info.struct_size = sizeof(info);
-    check(minuet_plan_query_parameter(network_.get(), i, &info));
-    const FileTensor& tensor = shapes.at(info.name);
-    names.emplace_back(info.name);
-    std::vector<int64_t> shape(info.shape, info.shape + info.rank);
+inline void StepRoom::add_parameters() {
+  for (const std::string& name : run_.names()) {
+    const FileTensor& tensor = run_.test().parameters.at(name);
+    std::vector<int64_t> shape = tensor.shape;
     std::vector<float> values = tensor.values;
-    if (is_spconv && info.rank == 3) {
-      values = reordered(values, shape, true);
+    if (options_.order != MINUET_WEIGHTS_MINUET && shape.size() == 3) {
+      values = reordered(values, shape, /*to_spconv=*/true);
       // The kernels of the case are cubes.
       const auto size = static_cast<int64_t>(std::lround(std::cbrt(static_cast<double>(shape[0]))));
       shape = {shape[2], size, size, size, shape[1]};
     }
-    parameters.push_back(array_of(buffers.emplace_back(machine_, values).data(), shape, MINUET_ELEMENT_F32));
-    const bool is_statistic = names.back().find(".running_") != std::string::npos;
-    const std::vector<float> old(values.size(), before);
-    const Buffer& buffer = buffers.emplace_back(machine_, old);
+    const Buffer& given = buffers_.emplace_back(run_.machine(), values);
+    parameters.push_back(array_of(given.data(), shape, MINUET_ELEMENT_F32));
+    const Buffer& buffer =
+        buffers_.emplace_back(run_.machine(), std::vector<float>(values.size(), options_.before));
     const minuet_array array = array_of(buffer.data(), shape, MINUET_ELEMENT_F32);
+    const bool is_statistic = name.find(".running_") != std::string::npos;
     gradients.push_back(is_statistic ? minuet_array{} : array);
     new_statistics.push_back(is_statistic ? array : minuet_array{});
   }
-  const auto widened = [&](const std::vector<float>& values, int32_t channels) {
-    std::vector<char> bytes = encode(dtype_, values);
-    // Rows past the count are not read, whatever they hold.
-    bytes.resize(static_cast<size_t>(capacity * channels * dtype_bytes(dtype_)), static_cast<char>(0xff));
-    return bytes;
-  };
-  const minuet_plan_info info = info_of(network_.get());
+}
+
+/// Rows past those of the values are poison: no call may read them.
+inline Buffer& StepRoom::features(const std::vector<float>& values, int32_t channels) {
+  std::vector<char> bytes = encode(run_.dtype(), values);
+  const int64_t row_bytes = channels * dtype_bytes(run_.dtype());
+  bytes.resize(static_cast<size_t>(options_.capacity * row_bytes), static_cast<char>(0xff));
+  return buffers_.emplace_back(run_.machine(), bytes);
+}
+
+inline void StepRoom::add_tensors() {
+  const minuet_plan_info info = info_of(run_.network());
+  const int64_t element = dtype_bytes(run_.dtype());
   for (int32_t i = 0; i < info.inputs; ++i) {
-    const minuet_tensor_info input = input_of(network_.get(), i);
-    inputs.push_back(
-        rows_of(buffers.emplace_back(machine_, widened(test_.inputs[static_cast<size_t>(i)], input.channels)),
-                input, capacity));
-    const bool wants = (test_.options.input_gradients >> i & 1) != 0;
-    Buffer& gradient = buffers.emplace_back(machine_, capacity * input.channels * dtype_bytes(dtype_));
-    input_gradients.push_back(wants ? rows_of(gradient, input, capacity) : minuet_array{});
+    const minuet_tensor_info input = input_of(run_.network(), i);
+    inputs.push_back(rows_of(features(run_.test().inputs[static_cast<size_t>(i)], input.channels), input));
+    const bool wants = (run_.test().options.input_gradients >> i & 1) != 0;
+    input_gradients.push_back(wants ? rows_of(written(options_.capacity * input.channels * element), input)
+                                    : minuet_array{});
   }
-  std::vector<const Buffer*> written;
   for (int32_t i = 0; i < info.outputs; ++i) {
-    const minuet_tensor_info output = output_of(network_.get(), i);
-    const int64_t element = output.element == MINUET_ELEMENT_I32 ? 4 : dtype_bytes(dtype_);
-    written.push_back(&buffers.emplace_back(machine_, capacity * output.channels * element));
-    outputs.push_back(rows_of(*written.back(), output, capacity));
-    const std::vector<float>& gradient = test_.out_gradients[static_cast<size_t>(i)];
-    out_gradients.push_back(
-        gradient.empty()
-            ? minuet_array{}
-            : rows_of(buffers.emplace_back(machine_, widened(gradient, output.channels)), output, capacity));
+    const minuet_tensor_info output = output_of(run_.network(), i);
+    const bool is_integer = output.element == MINUET_ELEMENT_I32;
+    outputs.push_back(
+        rows_of(written(options_.capacity * output.channels * (is_integer ? 4 : element)), output));
+    const std::vector<float>& gradient = run_.test().out_gradients[static_cast<size_t>(i)];
+    out_gradients.push_back(gradient.empty() ? minuet_array{}
+                                             : rows_of(features(gradient, output.channels), output));
   }
-  const Buffer kept(machine_, std::max<int64_t>(sizes.kept, 1));
-  const Buffer forward_workspace(machine_, sizes.forward_workspace);
-  const Buffer backward_workspace(machine_, sizes.backward_workspace);
+}
 
-  minuet_training_forward_arguments forward = MINUET_TRAINING_FORWARD_ARGUMENTS_INIT;
-  forward.pyramid = pyramid->get();
-  forward.buffer = pyramid->buffer().data(), forward.buffer_bytes = pyramid->buffer().bytes();
-  forward.parameters = parameters.data();
-  forward.parameter_count = static_cast<int32_t>(parameters.size());
-  forward.weights_order = order;
-  if (test_.options.frozen_batch_norms == 0) forward.new_statistics = new_statistics.data();
-  forward.inputs = inputs.data(), forward.outputs = outputs.data();
-  forward.input_count = info.inputs, forward.output_count = info.outputs;
-  forward.kept = kept.data(), forward.kept_bytes = kept.bytes();
-  forward.workspace = forward_workspace.data(), forward.workspace_bytes = forward_workspace.bytes();
-  check(minuet_training_forward(training_.get(), machine_.device(), &forward, nullptr));
+/// Also brings the gradients of outputs on coarser levels into the order of their sets.
+inline void StepRoom::build(void* stream) {
+  pyramid_->buffer().poison(), pyramid_->workspace().poison();
+  minuet_pyramid_arguments given =
+      pyramid_->arguments(coordinates_->integers(), options_.capacity, count_->integers());
+  given.status = static_cast<uint32_t*>(status_->data());
+  given.counts = static_cast<int32_t*>(counts_->data());
+  check(minuet_pyramid_build(pyramid_->get(), run_.machine().device(), &given, stream));
+  for (size_t i = 0; i < out_gradients.size(); ++i) {
+    const minuet_tensor_info output = output_of(run_.network(), static_cast<int32_t>(i));
+    if (output.level == 0 || !out_gradients[i].data) continue;
+    const std::vector<float>& gradient = run_.test().out_gradients[i];
+    const std::vector<char> rows =
+        encode(run_.dtype(), take_rows(gradient, inverse(level_rows(output.level))));
+    check(minuet_device_copy(run_.machine().device(), out_gradients[i].data, rows.data(),
+                             static_cast<int64_t>(rows.size()), 0));
+  }
+}
 
-  minuet_training_backward_arguments backward = MINUET_TRAINING_BACKWARD_ARGUMENTS_INIT;
-  backward.pyramid = pyramid->get();
-  backward.buffer = forward.buffer, backward.buffer_bytes = forward.buffer_bytes;
-  backward.parameters = parameters.data(), backward.parameter_count = forward.parameter_count;
-  backward.weights_order = order;
-  backward.out_gradients = out_gradients.data(), backward.out_gradient_count = info.outputs;
-  backward.accumulate = std::isnan(before) ? 0 : 1;
-  backward.parameter_gradients = gradients.data();
-  backward.input_gradients = input_gradients.data();
-  backward.kept = kept.data(), backward.kept_bytes = kept.bytes();
-  backward.workspace = backward_workspace.data(), backward.workspace_bytes = backward_workspace.bytes();
-  check(minuet_training_backward(training_.get(), machine_.device(), &backward, nullptr));
-  check(minuet_device_synchronize(machine_.device(), nullptr));
+/// The rows of a coarser level in ascending order of their coordinates.
+inline std::vector<int32_t> StepRoom::level_rows(int32_t level) const {
+  const Buffer buffer(run_.machine(), options_.capacity * 16);
+  check(minuet_pyramid_coordinates(pyramid_->get(), run_.machine().device(), pyramid_->buffer().data(),
+                                   pyramid_->buffer().bytes(), level, static_cast<int32_t*>(buffer.data()),
+                                   nullptr));
+  std::vector<int32_t> coordinates = buffer.read<int32_t>();
+  coordinates.resize(static_cast<size_t>(4 * counts_->read<int32_t>()[static_cast<size_t>(1 + level)]));
+  return ascending_rows(coordinates, 3);
+}
 
-  const auto read_array = [&](const minuet_array& array, const std::vector<int64_t>& shape) {
+inline void StepRoom::poison() {
+  for (Buffer* const buffer : written_) buffer->poison();
+  check(minuet_device_synchronize(run_.machine().device(), nullptr));
+}
+
+/// The first `rows` rows of an array, of which the others must be zeros.
+inline std::vector<char> StepRoom::used(const minuet_array& array, int64_t rows) const {
+  const int64_t element = array.element == MINUET_ELEMENT_I32 ? 4 : dtype_bytes(run_.dtype());
+  const auto width = static_cast<size_t>(array.shape[1] * element);
+  std::vector<char> bytes(static_cast<size_t>(options_.capacity) * width);
+  check(minuet_device_copy(run_.machine().device(), bytes.data(), array.data,
+                           static_cast<int64_t>(bytes.size()), 1));
+  const auto first = static_cast<size_t>(rows) * width;
+  const char padding = array.element == MINUET_ELEMENT_I32 ? static_cast<char>(0xff) : 0;
+  for (size_t i = first; i < bytes.size(); ++i) {
+    if (bytes[i] == padding) continue;
+    ADD_FAILURE() << "row " << i / width << " past the count " << rows << " is not padding";
+    break;
+  }
+  bytes.resize(first);
+  return bytes;
+}
+
+inline StepResult StepRoom::read() const {
+  check(minuet_device_synchronize(run_.machine().device(), nullptr));
+  StepResult result;
+  result.status = status_->read<uint32_t>()[0];
+  const std::vector<int32_t> counts = counts_->read<int32_t>();
+  const auto rows_on = [&](int32_t level) {
+    return result.status != 0 ? 0 : level == 0 ? counts[0] : counts[static_cast<size_t>(1 + level)];
+  };
+  const auto numbers = [&](const minuet_array& array, const std::vector<int64_t>& shape) {
     std::vector<float> values(numbers_of(array));
-    check(minuet_device_copy(machine_.device(), values.data(), array.data,
+    check(minuet_device_copy(run_.machine().device(), values.data(), array.data,
                              static_cast<int64_t>(values.size() * sizeof(float)), 1));
-    return is_spconv && shape.size() == 3 ? reordered(values, shape, false) : values;
+    const bool is_other = options_.order != MINUET_WEIGHTS_MINUET && shape.size() == 3;
+    return is_other ? reordered(values, shape, /*to_spconv=*/false) : values;
   };
-  for (size_t i = 0; i < names.size(); ++i) {
-    const std::vector<int64_t>& shape = shapes.at(names[i]).shape;
-    if (gradients[i].data) {
-      result.gradients[names[i]] = read_array(gradients[i], shape);
-    } else if (forward.new_statistics) {
-      result.statistics[names[i]] = read_array(new_statistics[i], shape);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const std::string& name = run_.names()[i];
+    const std::vector<int64_t>& shape = run_.test().parameters.at(name).shape;
+    if (gradients[i].data) result.gradients[name] = numbers(gradients[i], shape);
+    if (new_statistics[i].data && forward.new_statistics) {
+      result.statistics[name] = numbers(new_statistics[i], shape);
     }
   }
-  for (int32_t i = 0; i < info.outputs; ++i) {
-    const minuet_tensor_info output = output_of(network_.get(), i);
-    const int32_t in_use = output.level == 0 ? rows[0] : rows[static_cast<size_t>(1 + output.level)];
-    result.outputs.push_back(used(*written[static_cast<size_t>(i)], output, capacity, in_use));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const int32_t level = output_of(run_.network(), static_cast<int32_t>(i)).level;
+    std::vector<char> rows = used(outputs[i], rows_on(level));
+    const bool is_coarser = level != 0 && result.status == 0;
+    result.outputs.push_back(is_coarser ? take_rows(rows, level_rows(level)) : rows);
   }
-  for (int32_t i = 0; i < info.inputs; ++i) {
-    const minuet_array& array = input_gradients[static_cast<size_t>(i)];
-    if (!array.data) continue;
-    for (const Buffer& buffer : buffers) {
-      if (buffer.data() == array.data) {
-        result.input_gradients.push_back(
-            used(buffer, input_of(network_.get(), i), capacity, result.status == 0 ? rows[0] : 0));
-      }
-    }
+  for (const minuet_array& array : input_gradients) {
+    if (array.data) result.input_gradients.push_back(used(array, rows_on(0)));
   }
   return result;
 }

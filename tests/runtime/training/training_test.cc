@@ -1,52 +1,16 @@
 // Training plans: outputs, running statistics and all gradients of whole networks against a step in float64,
 // and the promises of training.h.
+#include <gmock/gmock.h>
+
+#include <thread>
+
 #include "tests/runtime/training/training_fixture.h"
+#include "tests/runtime/training/training_networks.h"
 
 namespace minuet::abi {
 namespace {
 
-/// Two levels, a residual block with a shortcut and one without, and a concat whose skip has other readers.
-constexpr const char* kUNet = R"({
-  "name": "unet", "ndim": 3, "in_channels": 4, "channels": [16, 24, 16],
-  "layers": [
-    {"op": "block", "name": "stem", "width": 0, "kernel_size": 3, "save": "skip"},
-    {"op": "block", "name": "down", "width": 0, "kernel_size": 2, "stride": 2},
-    {"op": "residual", "name": "wide", "width": 1},
-    {"op": "residual", "name": "same", "width": 1},
-    {"op": "up", "name": "up", "width": 2, "kernel_size": 2, "stride": 2, "onto": "skip"},
-    {"op": "concat", "with": "skip"},
-    {"op": "residual", "name": "joined", "width": 2},
-    {"op": "head", "name": "head", "classes": 8}
-  ]
-})";
-
-/// Poolings, chains, layer norms, two outputs and two inputs.
-constexpr const char* kChains = R"({
-  "name": "chains", "ndim": 3,
-  "inputs": [{"name": "a", "channels": 8}, {"name": "b", "channels": 8, "level": "a"}],
-  "outputs": ["first", "second"],
-  "layers": [
-    {"op": "multiply", "with": "b", "save": "product"},
-    {"op": "layer_norm", "name": "norm"},
-    {"op": "gelu"},
-    {"op": "linear", "name": "linear", "out_channels": 16, "activation": "leaky_relu", "slope": 0.25},
-    {"op": "batch_norm", "name": "bn", "save": "wide"},
-    {"op": "max_pool", "name": "max", "kernel_size": 2, "stride": 2},
-    {"op": "scale_shift", "name": "scale"},
-    {"op": "tanh"},
-    {"op": "unpool", "name": "back", "of": "max"},
-    {"op": "add", "with": "wide"},
-    {"op": "relu", "save": "sum"},
-    {"op": "average_pool", "name": "average", "kernel_size": 3, "stride": 2},
-    {"op": "sigmoid"},
-    {"op": "upsample", "name": "nearest", "onto": "sum"},
-    {"op": "concat", "with": "sum"},
-    {"op": "block", "name": "conv", "out_channels": 8, "kernel_size": 3, "norm": "none", "bias": true,
-     "activation": "silu", "save": "first"},
-    {"op": "add", "with": "product"},
-    {"op": "softmax", "save": "second"}
-  ]
-})";
+using testing::HasSubstr;
 
 /// Sums of other orders may round a number of 16 bits to its neighbour, and a ReLU then passes another
 /// element. Each such element changes the gradients behind it by some hundredths in clouds as small as these,
@@ -58,6 +22,7 @@ class TrainingTest : public DeviceTest {
   TrainingCase unet() { return make_case(kUNet, {4}, {8}); }
   TrainingCase chains() { return make_case(kChains, {8, 8}, {8, 8}); }
 
+  /// The outputs lie on level 0.
   TrainingCase make_case(const std::string& description, const std::vector<int>& in_channels,
                          const std::vector<int>& out_channels) {
     TrainingCase test;
@@ -77,16 +42,14 @@ class TrainingTest : public DeviceTest {
     return values;
   }
   /// Room for the cloud and some more.
-  static int64_t capacity_of(const TrainingCase& test) { return test.rows() + 17; }
+  static StepOptions usual(const TrainingCase& test) { return {test.rows() + 17}; }
 
   oracle::TrainingStep expected(const TrainingCase& test) {
     oracle::TrainingStepOptions options;
     options.dtype = dtype();
     options.has_frozen_norms = test.options.frozen_batch_norms != 0;
     options.momentum = static_cast<double>(test.options.momentum);
-    oracle::TrainingStep step(test.description, test.parameters, test.coordinates, test.inputs, options);
-    step.backward(test.out_gradients);
-    return step;
+    return {test.description, test.parameters, test.coordinates, test.inputs, options};
   }
   /// Compares numbers by the norm of their difference, relative to that of the reference or to `least`.
   void expect_near(const std::string& what, const std::vector<float>& got,
@@ -97,11 +60,12 @@ class TrainingTest : public DeviceTest {
       error += std::pow(static_cast<double>(got[i]) - reference[i], 2);
       size += std::pow(reference[i], 2);
     }
-
     EXPECT_LE(std::sqrt(error), bound_of(dtype()) * std::max(std::sqrt(size), least)) << what;
   }
-  void expect_step(const TrainingCase& test, const StepResult& got) {
+  /// `least` is as for expect_near(), for the gradients of parameters.
+  void expect_step(const TrainingCase& test, const StepResult& got, double least = 0) {
     oracle::TrainingStep step = expected(test);
+    step.backward(test.out_gradients);
     for (size_t i = 0; i < got.outputs.size(); ++i) {
       expect_near("output " + std::to_string(i), decode(dtype(), got.outputs[i]), step.output(i).values);
     }
@@ -109,8 +73,9 @@ class TrainingTest : public DeviceTest {
       expect_near("the gradient of input " + std::to_string(i), decode(dtype(), got.input_gradients[i]),
                   step.input(i).gradients);
     }
+    EXPECT_FALSE(got.gradients.empty());
     for (const auto& [name, gradient] : got.gradients) {
-      expect_near("the gradient of " + name, gradient, step.gradient(name));
+      expect_near("the gradient of " + name, gradient, step.gradient(name), least);
     }
     for (const auto& [name, values] : got.statistics) expect_near(name, values, step.statistics().at(name));
   }
@@ -118,14 +83,201 @@ class TrainingTest : public DeviceTest {
 
 TEST_P(TrainingTest, AUNetHasAllGradients) {
   TrainingCase test = unet();
-  TrainingRun run(machine(), dtype(), test);
-  expect_step(test, run.step(capacity_of(test)));
+  const TrainingRun run(machine(), dtype(), test);
+  expect_step(test, run.step(usual(test)));
 }
 
 TEST_P(TrainingTest, ChainsAndPoolingsHaveAllGradients) {
   TrainingCase test = chains();
-  TrainingRun run(machine(), dtype(), test);
-  expect_step(test, run.step(capacity_of(test)));
+  const TrainingRun run(machine(), dtype(), test);
+  expect_step(test, run.step(usual(test)));
+}
+
+TEST_P(TrainingTest, OutputsOfSeveralLevelsHaveAllGradients) {
+  TrainingCase test = make_case(kPyramid, {4}, {8});
+  const TrainingRun run(machine(), dtype(), test);
+  const oracle::TrainingStep step = expected(test);
+  test.out_gradients = {draw(static_cast<int64_t>(step.output(0).values.size()), 3),
+                        draw(static_cast<int64_t>(step.output(1).values.size()), 4)};
+  expect_step(test, run.step(usual(test)));
+}
+
+/// Biases in front of batch norms, norms without parameters, other activations and groups of layers that
+/// networks seldom have.
+TEST_P(TrainingTest, UnusualLayersHaveAllGradients) {
+  TrainingCase test = make_case(kUnusual, {4}, {8});
+  const TrainingRun run(machine(), dtype(), test);
+  // The gradient of a bias that a batch norm takes away is a sum of rounding errors.
+  expect_step(test, run.step(usual(test)), /*least=*/30);
+}
+
+TEST_P(TrainingTest, FrozenBatchNormsHaveAllGradients) {
+  TrainingCase test = unet();
+  test.options.frozen_batch_norms = 1;
+  const TrainingRun run(machine(), dtype(), test);
+  const StepResult got = run.step(usual(test));
+  EXPECT_TRUE(got.statistics.empty());
+  expect_step(test, got);
+}
+
+TEST_P(TrainingTest, BitsDependNeitherOnTheMemoryNorOnTheCapacity) {
+  for (TrainingCase test : {unet(), chains()}) {
+    const TrainingRun run(machine(), dtype(), test);
+    const StepOptions options = usual(test);
+    const StepResult first = run.step(options);
+    EXPECT_EQ(first, run.step(options));
+    EXPECT_EQ(first, run.step({2 * options.capacity}));
+  }
+}
+
+/// A second backward call reads what the forward call kept, and gives the same bits.
+TEST_P(TrainingTest, ABackwardCallCanBeRepeated) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  StepRoom room(run, usual(test));
+  room.build();
+  check(room.forward_on());
+  check(room.backward_on());
+  const StepResult first = room.read();
+  check(room.backward_on());
+  EXPECT_EQ(first, room.read());
+}
+
+TEST_P(TrainingTest, GradientsAreAddedToWhatIsThere) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  StepOptions options = usual(test);
+  const StepResult replaced = run.step(options);
+  options.before = 0.5;
+  const StepResult added = run.step(options);
+  for (const auto& [name, gradient] : replaced.gradients) {
+    const std::vector<float>& sum = added.gradients.at(name);
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      ASSERT_NEAR(sum[i], gradient[i] + 0.5f, 1e-5f * (1 + std::abs(gradient[i]))) << name;
+    }
+  }
+  EXPECT_EQ(replaced.outputs, added.outputs);
+}
+
+TEST_P(TrainingTest, WeightsAndTheirGradientsHaveTheOrderOfSpconv) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  StepOptions options = usual(test);
+  const StepResult ours = run.step(options);
+  options.order = MINUET_WEIGHTS_SPCONV_XYZ;
+  EXPECT_EQ(ours, run.step(options));
+}
+
+TEST_P(TrainingTest, CloudsOfNoAndOfOneVoxelAreSteps) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  StepOptions options = usual(test);
+  options.count = 0;
+  const StepResult none = run.step(options);
+  EXPECT_EQ(none.status, 0u);
+  for (const auto& [name, gradient] : none.gradients) {
+    EXPECT_EQ(gradient, std::vector<float>(gradient.size())) << name;
+  }
+  for (const auto& [name, values] : none.statistics) EXPECT_EQ(values, test.parameters.at(name).values);
+  options.count = 1;
+  TrainingCase one = test;
+  one.coordinates.resize(4);
+  for (auto* const lists : {&one.inputs, &one.out_gradients}) {
+    for (std::vector<float>& values : *lists) values.resize(values.size() / static_cast<size_t>(test.rows()));
+  }
+  const StepResult got = run.step(options);
+  // With a variance of 0, the differences from the mean are 0, and so are their gradients.
+  expect_step(one, got, /*least=*/30);
+}
+
+TEST_P(TrainingTest, ACloudThatDoesNotFitGivesZeros) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  // read() checks that all rows of outputs and of gradients of inputs are zeros.
+  const StepResult got = run.step({test.rows() / 2, static_cast<int32_t>(test.rows())});
+  EXPECT_NE(got.status, 0u);
+  for (const auto& [name, gradient] : got.gradients) {
+    EXPECT_EQ(gradient, std::vector<float>(gradient.size())) << name;
+  }
+  for (const auto& [name, values] : got.statistics) EXPECT_EQ(values, test.parameters.at(name).values);
+}
+
+/// Gradients of outputs may be left out, and so may those of parameters.
+TEST_P(TrainingTest, WhatIsLeftOutCountsAsZeroAndIsNotComputed) {
+  TrainingCase test = chains();
+  const TrainingRun run(machine(), dtype(), test);
+  const StepResult all = run.step(usual(test));
+  StepRoom room(run, usual(test));
+  for (minuet_array& gradient : room.gradients) gradient = {};
+  room.build();
+  check(room.forward_on());
+  check(room.backward_on());
+  EXPECT_EQ(all.input_gradients, room.read().input_gradients);
+  test.out_gradients[1].clear();
+  expect_step(test, run.step(usual(test)));
+  test.out_gradients[0].clear();
+  for (const auto& [name, gradient] : run.step(usual(test)).gradients) {
+    EXPECT_EQ(gradient, std::vector<float>(gradient.size())) << name;
+  }
+}
+
+TEST_P(TrainingTest, StatisticsMayBeLeftOutOrStoredInPlace) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  const StepResult expected = run.step(usual(test));
+  StepRoom room(run, usual(test));
+  room.build();
+  room.forward.new_statistics = nullptr;
+  check(room.forward_on());
+  check(room.backward_on());
+  EXPECT_EQ(expected.gradients, room.read().gradients);
+  for (size_t i = 0; i < room.parameters.size(); ++i) {
+    if (room.new_statistics[i].data) room.new_statistics[i] = room.parameters[i];
+  }
+  room.forward.new_statistics = room.new_statistics.data();
+  room.poison();
+  check(room.forward_on());
+  check(room.backward_on());
+  EXPECT_EQ(expected, room.read());
+}
+
+TEST_P(TrainingTest, StepsOfSeveralThreadsDoNotMeet) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  const StepResult expected = run.step(usual(test));
+  std::vector<StepResult> results(3);
+  std::vector<std::thread> threads;
+  for (StepResult& result : results) {
+    threads.emplace_back([&run, &test, &result] { result = run.step(usual(test)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const StepResult& result : results) EXPECT_EQ(expected, result);
+}
+
+TEST_P(TrainingTest, SizesGrowWithTheCapacity) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  minuet_training_sizes last = MINUET_TRAINING_SIZES_INIT;
+  for (const int64_t capacity : {1, 2, 63, 64, 65, 300, 1000, 4096}) {
+    const minuet_training_sizes sizes = run.sizes(*run.pyramid(capacity));
+    EXPECT_GE(sizes.kept, last.kept);
+    EXPECT_GE(sizes.forward_workspace, last.forward_workspace);
+    EXPECT_GE(sizes.backward_workspace, last.backward_workspace);
+    last = sizes;
+  }
+  EXPECT_GT(last.kept, 4096 * 16 * dtype_bytes(dtype()));
+}
+
+TEST_P(TrainingTest, ListsTheTensorsThatAreKept) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  std::vector<std::string> names;
+  minuet_kept_info info = MINUET_KEPT_INFO_INIT;
+  int32_t count = 0;
+  for (; minuet_training_query_kept(run.get(), count, &info) == MINUET_OK; ++count)
+    names.push_back(info.name);
+  EXPECT_EQ(minuet_training_query_kept(run.get(), count, &info), MINUET_OUT_OF_RANGE);
+  EXPECT_THAT(names, testing::IsSupersetOf({"input", "stem", "down", "wide.conv1"}));
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(TrainingTest);
