@@ -13,7 +13,8 @@ namespace {
   MINUET_TRY(check_flags(
       {{given.frozen_batch_norms, "frozen_batch_norms"}, {given.is_cumulative, "is_cumulative"}}));
   if (!(given.momentum >= 0 && given.momentum <= 1)) {
-    return make_error(StatusCode::InvalidArgument, "momentum is {0}; it must be 0 to 1",
+    return make_error(StatusCode::InvalidArgument,
+                      "momentum is {0}; it must be above 0 and at most 1, or 0 for 0.1",
                       number_text(given.momentum));
   }
   if (given.is_cumulative != 0 && given.momentum != 0) {
@@ -25,7 +26,8 @@ namespace {
   TrainingOptions options;
   options.input_gradients = given.input_gradients;
   options.freezes_batch_norms = given.frozen_batch_norms != 0;
-  options.momentum = given.momentum;
+  if (given.momentum != 0) options.momentum = given.momentum;
+  if (given.is_cumulative != 0) options.momentum = 0;
   options.is_cumulative = given.is_cumulative != 0;
   return options;
 }
@@ -241,7 +243,7 @@ class BackwardReader : public PassReader<minuet_training_backward_arguments> {
     for (std::size_t i = 0; i < gradients_.size(); ++i) {
       const GivenArray& array = gradients_[i];
       if (array.data == nullptr) continue;
-      const std::string name = "the gradient of \"" + parameters_of_[i].name + "\"";
+      const std::string name = llvm::formatv("parameter_gradients[{0}]", i).str();
       if (is_statistic(parameters_of_[i])) {
         return make_error(StatusCode::InvalidArgument,
                           "{0} has data, but a running statistic has no gradient: leave the data null", name);
