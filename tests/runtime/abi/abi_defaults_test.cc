@@ -38,16 +38,8 @@ constexpr int64_t kRows = 4;
 
 class AbiDefaults : public testing::Test {
  public:  // one for each struct of options
-  void context_options();
-  void device_options();
-  void coordinates_options();
-  void reach_options();
-  void generate_options();
-  void kernel_map_options();
-  void convolution_options();
-  void pooling_options();
-  void pointwise_options();
-  void space_options();
+  void context_options(), device_options(), coordinates_options(), reach_options(), generate_options();
+  void kernel_map_options(), convolution_options(), pooling_options(), pointwise_options(), space_options();
   void network_options();
   void precompile_options();
   void parameters_options();

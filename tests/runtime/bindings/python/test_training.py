@@ -1,0 +1,219 @@
+"""Training plans from Python: what the class passes on, against numpy; the C++ tests have the networks."""
+
+from __future__ import annotations
+
+import json
+
+import minuet
+import numpy as np
+import pytest
+
+CAPACITY, ROWS = 12, 9
+
+
+def network_of(context, layers, dtype="float32", **more):
+    description = {"name": "n", "ndim": 3, "layers": layers, **({"in_channels": 4} | more)}
+    if "inputs" in description:
+        del description["in_channels"]
+    return minuet.Plan.network(
+        context, description=json.dumps(description), dtype=dtype, without_values=True, dataflow="fused"
+    )
+
+
+def linear(name, channels):
+    return {"op": "linear", "name": name, "out_channels": channels}
+
+
+def draw(generator, shape):
+    return generator.uniform(-1, 1, shape).astype(np.float32)
+
+
+def padded(rows, capacity=CAPACITY):
+    """NaN behind the rows, which no call may read."""
+    result = np.full((capacity, rows.shape[1]), np.nan, np.float32)
+    result[: len(rows)] = rows
+    return result
+
+
+class Step:
+    """A training plan with a pyramid of one level and parameters drawn at random."""
+
+    def __init__(self, context, device, generator, network, **options):
+        self.device = device
+        self.training = minuet.Training(context, network, **options)
+        self.training.load(device)
+        self.pyramid = self.training.pyramid([CAPACITY])
+        self.pyramid.load(device)
+        coordinates = np.array([[0, 3 * i, i, -i] for i in range(ROWS)], np.int32)
+        self.buffer = self.pyramid.build(device, device.to_device(coordinates))
+        self.values = {
+            info.name: np.abs(draw(generator, info.shape)) + 0.25
+            if info.name.endswith("running_var")
+            else draw(generator, info.shape)
+            for info in network.parameters
+        }
+        self.parameters = {name: device.to_device(value) for name, value in self.values.items()}
+
+    def forward(self, *inputs, **more):
+        given = [self.device.to_device(padded(rows)) for rows in inputs]
+        return self.training.forward(self.device, self.pyramid, self.buffer, given, self.parameters, **more)
+
+    def backward(self, kept, *out_gradients, **more):
+        given = [None if rows is None else self.device.to_device(padded(rows)) for rows in out_gradients]
+        return self.training.backward(self.device, self.pyramid, self.buffer, kept, given, self.parameters, **more)
+
+    def host(self, array):
+        return self.device.to_host(array)
+
+
+def test_a_step_of_linear_layers(device, context, generator):
+    network = network_of(context, [linear("a", 8), {"op": "relu"}, linear("b", 4)])
+    step = Step(context, device, generator, network, input_gradients=[0])
+    x, g = draw(generator, (ROWS, 4)), draw(generator, (ROWS, 4))
+    result = step.forward(x)
+    value = {name: array.astype(np.float64) for name, array in step.values.items()}
+    hidden = np.maximum(x @ value["a.weight"][0] + value["a.bias"], 0)
+    output = step.host(result.outputs[0])
+    np.testing.assert_allclose(output[:ROWS], hidden @ value["b.weight"][0] + value["b.bias"], rtol=1e-5, atol=1e-5)
+    assert not output[ROWS:].any()
+    assert result.statistics == {}
+    gradients = step.backward(result.kept, g)
+    of_hidden = g @ value["b.weight"][0].T * (hidden > 0)
+    expected = {
+        "a.weight": (x.T @ of_hidden)[None],
+        "a.bias": of_hidden.sum(0),
+        "b.weight": (hidden.T @ g)[None],
+        "b.bias": g.sum(0),
+    }
+    assert gradients.parameters.keys() == expected.keys()
+    for name, wanted in expected.items():
+        np.testing.assert_allclose(step.host(gradients.parameters[name]), wanted, rtol=1e-4, atol=1e-4, err_msg=name)
+    of_input = step.host(gradients.inputs[0])
+    np.testing.assert_allclose(of_input[:ROWS], of_hidden @ value["a.weight"][0].T, rtol=1e-4, atol=1e-4)
+    assert not of_input[ROWS:].any()
+
+
+def test_gradients_are_added_and_chosen(device, context, generator):
+    step = Step(context, device, generator, network_of(context, [linear("a", 8), linear("b", 4)]))
+    x, g = draw(generator, (ROWS, 4)), draw(generator, (ROWS, 4))
+    kept = step.forward(x).kept
+    once = step.backward(kept, g)
+    assert once.inputs == (None,)
+    before = {name: device.to_device(np.full_like(step.values[name], 0.5)) for name in ("a.weight", "b.bias")}
+    twice = step.backward(kept, g, gradients=before, accumulate=True)
+    assert twice.parameters.keys() == before.keys()
+    for name, array in before.items():
+        np.testing.assert_allclose(step.host(array), step.host(once.parameters[name]) + 0.5, rtol=1e-5, atol=1e-6)
+    for array in step.backward(kept, None).parameters.values():
+        assert not step.host(array).any()
+    with pytest.raises(ValueError, match="nothing to add to"):
+        step.backward(kept, g, accumulate=True)
+    with pytest.raises(KeyError, match="no such parameter"):
+        step.backward(kept, g, gradients={"c": before["b.bias"]})
+    with pytest.raises(minuet.InvalidArgumentError, match="overlap"):
+        step.backward(kept, g, gradients={"b.bias": step.parameters["b.bias"]})
+
+
+def test_statistics_may_be_stored_in_place(device, context, generator):
+    layers = [linear("a", 8), {"op": "batch_norm", "name": "bn"}, linear("b", 4)]
+    step = Step(context, device, generator, network_of(context, layers), momentum=0.25)
+    x = draw(generator, (ROWS, 4))
+    result = step.forward(x)
+    hidden = x @ step.values["a.weight"][0].astype(np.float64) + step.values["a.bias"]
+    for name, batch in (("bn.running_mean", hidden.mean(0)), ("bn.running_var", hidden.var(0, ddof=1))):
+        expected = 0.75 * step.values[name] + 0.25 * batch
+        np.testing.assert_allclose(step.host(result.statistics[name]), expected, rtol=1e-5, atol=1e-5)
+    own = {name: step.parameters[name] for name in result.statistics}
+    again = step.forward(x, statistics=own)
+    for name, array in own.items():
+        assert again.statistics[name] is array
+        np.testing.assert_array_equal(step.host(array), step.host(result.statistics[name]))
+    with pytest.raises(ValueError, match="statistics has no array for"):
+        step.forward(x, statistics={})
+
+
+def test_cumulative_statistics_count_batches(device, context, generator):
+    layers = [{"op": "batch_norm", "name": "bn"}]
+    step = Step(context, device, generator, network_of(context, layers), cumulative=True)
+    x, count = draw(generator, (ROWS, 4)), device.to_device(np.array([3], np.int64))
+    result = step.forward(x, batch_count=count, new_batch_count=count)
+    expected = 0.75 * step.values["bn.running_mean"] + 0.25 * x.mean(0)
+    np.testing.assert_allclose(step.host(result.statistics["bn.running_mean"]), expected, rtol=1e-5, atol=1e-6)
+    assert step.host(count).tolist() == [4]
+    with pytest.raises(minuet.InvalidArgumentError, match="batch_count is null"):
+        step.forward(x)
+
+
+def test_frozen_batch_norms_are_an_affine_step(device, context, generator):
+    layers = [{"op": "batch_norm", "name": "bn"}]
+    network = network_of(context, layers)
+    step = Step(context, device, generator, network, frozen_batch_norms=True, input_gradients=[0])
+    x, g = draw(generator, (ROWS, 4)), draw(generator, (ROWS, 4))
+    result = step.forward(x)
+    assert result.statistics == {}
+    scale = step.values["bn.weight"] / np.sqrt(step.values["bn.running_var"] + 1e-5)
+    expected = (x - step.values["bn.running_mean"]) * scale + step.values["bn.bias"]
+    np.testing.assert_allclose(step.host(result.outputs[0])[:ROWS], expected, rtol=1e-4, atol=1e-5)
+    gradients = step.backward(result.kept, g)
+    np.testing.assert_allclose(step.host(gradients.inputs[0])[:ROWS], g * scale, rtol=1e-4, atol=1e-5)
+    assert gradients.parameters.keys() == {"bn.weight", "bn.bias"}
+
+
+def test_memory_of_the_caller(device, context, generator):
+    step = Step(context, device, generator, network_of(context, [linear("a", 8)]), input_gradients=[0])
+    sizes = step.training.bytes(device.arch, step.pyramid)
+    assert sizes.kept > 0
+    assert sizes.backward_workspace > 0
+    memory = [
+        device.to_device(np.full(size, 0xFF, np.uint8))
+        for size in (sizes.kept, sizes.forward_workspace, sizes.backward_workspace)
+    ]
+    x, g = draw(generator, (ROWS, 4)), draw(generator, (ROWS, 8))
+    out = device.to_device(np.full((CAPACITY, 8), np.nan, np.float32))
+    of_input = device.to_device(np.full((CAPACITY, 4), np.nan, np.float32))
+    result = step.forward(x, out=[out], kept=memory[0], workspace=memory[1])
+    assert result.outputs[0] is out
+    assert result.kept is memory[0]
+    gradients = step.backward(result.kept, g, out=[of_input], workspace=memory[2])
+    assert gradients.inputs[0] is of_input
+    other = step.forward(x)
+    np.testing.assert_array_equal(step.host(out), step.host(other.outputs[0]))
+    np.testing.assert_array_equal(step.host(of_input), step.host(step.backward(other.kept, g).inputs[0]))
+    small = device.empty(8, "uint8")
+    with pytest.raises(minuet.ResourceExhaustedError, match="kept has"):
+        step.forward(x, kept=small)
+
+
+def test_lists_what_is_kept(context):
+    network = network_of(context, [linear("a", 8), {"op": "tanh"}, linear("b", 2)], dtype="float16")
+    kept = minuet.Training(context, network).kept
+    assert {(one.name, one.level, one.channels, one.dtype) for one in kept} == {
+        ("input", 0, 4, "float16"),
+        ("tanh 1 tanh", 0, 8, "float16"),
+    }
+
+
+def test_refuses_what_cannot_be_trained(context):
+    network = network_of(
+        context, [{"op": "space_to_channel", "name": "s", "stride": 2}, linear("a", 2)], shape=[8, 8, 8]
+    )
+    with pytest.raises(minuet.UnimplementedError, match="layer s, a space_to_channel"):
+        minuet.Training(context, network)
+    op = minuet.Plan.convolution(context, np.ones((1, 4, 4), np.float32))
+    with pytest.raises(minuet.InvalidArgumentError, match="the plan is of a single op"):
+        minuet.Training(context, op)
+
+
+def test_checks_what_is_given(device, context, generator):
+    step = Step(context, device, generator, network_of(context, [linear("a", 8)]))
+    x = draw(generator, (ROWS, 4))
+    with pytest.raises(ValueError, match="the network takes 1 inputs, and 2 are given"):
+        step.forward(x, x)
+    kept = step.forward(x).kept
+    with pytest.raises(ValueError, match="the network gives 1 outputs, and 0 gradients are given"):
+        step.backward(kept)
+    with pytest.raises(ValueError, match="`out` has 2 arrays"):
+        step.forward(x, out=[kept, kept])
+    del step.parameters["a.bias"]
+    with pytest.raises(ValueError, match=r"parameters without a value: a\.bias"):
+        step.forward(x)
