@@ -34,6 +34,12 @@ double TrainingStep::operand(double value) const {
   return static_cast<double>(round_to(options_.dtype, value));
 }
 
+const std::vector<float>& TrainingStep::parameter(const std::string& name) const {
+  const auto found = parameters_.find(name);
+  if (found == parameters_.end()) throw std::out_of_range("there is no parameter " + name);
+  return found->second.values;
+}
+
 TrainingStep::TrainingStep(const std::string& description,
                            const std::map<std::string, FileTensor>& parameters,
                            const std::vector<int32_t>& coordinates,
@@ -97,6 +103,8 @@ void TrainingStep::run_other(const Object& layer, const std::string& op) {
     current_ = normalize_and_activate(x, layer, name + ".bn", nullptr, activation("relu"),
                                       number(layer, "slope", 0.01));
   } else if (op == "head" || op == "linear") {
+    // Without a number of classes and without weights, the head is left out.
+    if (op == "head" && number(layer, "classes", 0) == 0) return;
     const int64_t out = op == "head" ? *layer.getInteger("classes") : width(layer, "width", "out_channels");
     current_ = convolve(current_, name, out, {level, level}, false, flag(layer, "bias", true));
     if (activation("none") != "none") {

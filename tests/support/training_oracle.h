@@ -89,7 +89,7 @@ class TrainingStep {
   Tensor pool(const Tensor& x, const Map& map, bool transposed, const std::string& reduction);
   double round(double value) const;
   double operand(double value) const;
-  const std::vector<float>& parameter(const std::string& name) const { return parameters_.at(name).values; }
+  const std::vector<float>& parameter(const std::string& name) const;
   std::vector<double>& gradient_of(const std::string& name, size_t size);
 
   TrainingStepOptions options_;
