@@ -1,5 +1,8 @@
 #include "runtime/training/training_passes.h"
 
+#include <numeric>
+
+#include "runtime/engine/alignment.h"
 #include "runtime/network/network_program.h"
 #include "runtime/program/stages.h"
 #include "runtime/training/pass_program.h"
@@ -78,11 +81,33 @@ StepTensors tensors_of(const BackwardPass& pass, const PassStep& step) {
   return tensors;
 }
 
+/// Returns Unimplemented if the columns of a tensor do not begin where its kernel can read whole vectors. The
+/// kernels between the layers of a pass choose their vectors by the number of channels alone.
+llvm::Error check_columns(const Program& program, i32 tensor) {
+  const Columns columns = columns_of(program, tensor);
+  const i64 element = dtype_bytes(storage_type(program.dtype));
+  const i64 vector = std::gcd(program.tensors[tensor].channels * element, i64{kVectorAlignment});
+  if (columns.column * element % vector == 0 && columns.ld * element % vector == 0) {
+    return llvm::Error::success();
+  }
+  return make_error(
+      StatusCode::Unimplemented,
+      "a tensor of {0} channels begins at channel {1} of a concat of {2} channels, which a "
+      "training plan can do only at multiples of {3}: give the parts of concats such numbers of "
+      "channels",
+      program.tensors[tensor].channels, columns.column, columns.ld, vector / element);
+}
+
 template <class Pass>
 llvm::Error place(Pass& pass) {
   std::vector<StepTensors> steps;
   for (const PassStep& step : pass.steps) steps.push_back(tensors_of(pass, step));
-  return place_pass(pass.program, steps);
+  MINUET_TRY(place_pass(pass.program, steps));
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (pass.steps[i].kind == StepKind::Layer) continue;
+    for (const i32 tensor : steps[i]) MINUET_TRY(check_columns(pass.program, tensor));
+  }
+  return llvm::Error::success();
 }
 
 }  // namespace

@@ -81,7 +81,8 @@ class StepRoom {
  public:
   StepRoom(const TrainingRun& run, const StepOptions& options);
 
-  void build(void* stream = nullptr);
+  void build();
+  void enqueue_build(void* stream);
   minuet_status forward_on(void* stream = nullptr) {
     return minuet_training_forward(run_.get(), run_.machine().device(), &forward, stream);
   }
@@ -277,14 +278,18 @@ inline void StepRoom::add_tensors() {
   }
 }
 
-/// Also brings the gradients of outputs on coarser levels into the order of their sets.
-inline void StepRoom::build(void* stream) {
-  pyramid_->buffer().poison(), pyramid_->workspace().poison();
+inline void StepRoom::enqueue_build(void* stream) {
   minuet_pyramid_arguments given =
       pyramid_->arguments(coordinates_->integers(), options_.capacity, count_->integers());
   given.status = static_cast<uint32_t*>(status_->data());
   given.counts = static_cast<int32_t*>(counts_->data());
   check(minuet_pyramid_build(pyramid_->get(), run_.machine().device(), &given, stream));
+}
+
+/// Also brings the gradients of outputs on coarser levels into the order of their sets.
+inline void StepRoom::build() {
+  pyramid_->buffer().poison(), pyramid_->workspace().poison();
+  enqueue_build(nullptr);
   for (size_t i = 0; i < out_gradients.size(); ++i) {
     const minuet_tensor_info output = output_of(run_.network(), static_cast<int32_t>(i));
     if (output.level == 0 || !out_gradients[i].data) continue;

@@ -307,6 +307,60 @@ TEST_P(TrainingTest, ListsTheTensorsThatAreKept) {
   EXPECT_THAT(names, testing::IsSupersetOf({"input", "stem", "down", "wide.conv1"}));
 }
 
+TEST_P(TrainingTest, RefusesWhatItCannotTrain) {
+  const auto expect_refused = [&](const std::string& layers, minuet_status status, const std::string& words) {
+    NetworkSpec spec;
+    spec.description =
+        R"({"name": "n", "ndim": 3, "in_channels": 4, "shape": [64, 64, 64], "layers": [)" + layers + "]}";
+    spec.dtype = dtype();
+    Plan plan{nullptr, {minuet_plan_destroy}};
+    check(create_network(machine(), spec, plan));
+    minuet_training* made = nullptr;
+    EXPECT_EQ(minuet_training_create(machine().context(), plan.get(), nullptr, &made), status);
+    EXPECT_THAT(last_error(), testing::HasSubstr(words));
+    EXPECT_EQ(made, nullptr);
+  };
+  const std::string end = R"({"op": "linear", "name": "end", "out_channels": 8})";
+  expect_refused(R"({"op": "space_to_channel", "name": "s", "stride": 2}, )" + end, MINUET_UNIMPLEMENTED,
+                 "layer s, a space_to_channel, has no gradient in a training plan");
+  expect_refused(R"({"op": "linear", "name": "score", "out_channels": 1, "output": "score"},
+                    {"op": "prune", "input": "input", "by": "score"}, )" +
+                     end,
+                 MINUET_UNIMPLEMENTED, "makes a level in each run");
+  // Half a vector of any type.
+  const int part = dtype_bytes(storage_type(dtype())) == 2 ? 4 : 2;
+  expect_refused(R"({"op": "block", "name": "b", "out_channels": 16, "output": "b"},
+                    {"op": "linear", "name": "a", "input": "input", "out_channels": )" +
+                     std::to_string(part) + R"(}, {"op": "concat", "with": "b"}, )" + end,
+                 MINUET_UNIMPLEMENTED, "a tensor of 16 channels begins at channel " + std::to_string(part));
+}
+
+/// A whole step, with the build of the pyramid, is captured once and replayed on memory that is poisoned.
+TEST_P(TrainingTest, AStepCanBeCaptured) {
+  if (machine().is_cpu()) return;
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  const Stream stream(machine());
+  StepRoom room(run, usual(test));
+  room.build();
+  const auto step = [&] {
+    room.enqueue_build(stream.get());
+    check(room.forward_on(stream.get()));
+    check(room.backward_on(stream.get()));
+  };
+  step();
+  ASSERT_EQ(driver_function<CUresult (*)(CUstream)>("cuStreamSynchronize")(stream.get()), CUDA_SUCCESS);
+  const StepResult expected = room.read();
+  const CapturedGraph graph(stream.get(), step);
+  ASSERT_TRUE(graph.whole());
+  for (int i = 0; i < 2; ++i) {
+    room.poison();
+    EXPECT_EQ(graph.launch(), CUDA_SUCCESS);
+    ASSERT_EQ(driver_function<CUresult (*)(CUstream)>("cuStreamSynchronize")(stream.get()), CUDA_SUCCESS);
+    EXPECT_EQ(expected, room.read());
+  }
+}
+
 MINUET_INSTANTIATE_DEVICE_TEST(TrainingTest);
 
 }  // namespace
