@@ -58,9 +58,12 @@ typedef struct minuet_training_options {
   int32_t frozen_batch_norms; /* 1: batch norms use their running statistics, which do not change */
   float momentum;        /* the share of a batch in the running statistics, above 0 and at most 1; 0: 0.1 */
   int32_t is_cumulative; /* 1: all batches have the same share instead, and momentum is 0 */
+  int32_t recompute_blocks; /* 1: the backward call computes again what lies inside the residual and
+                               bottleneck blocks, so that only their inputs are kept. The bits are the same */
+  int32_t reserved;         /* 0 */
 } minuet_training_options;
 #define MINUET_TRAINING_OPTIONS_INIT \
-  { sizeof(minuet_training_options), 0, 0, 0, 0, 0 }
+  { sizeof(minuet_training_options), 0, 0, 0, 0, 0, 0, 0 }
 
 /* Creates the training plan of the network of `network`. Needs no device. The plan may be destroyed
  * afterwards, and its values are not read. Convolutions run in the fused dataflow.

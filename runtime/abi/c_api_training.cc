@@ -10,8 +10,9 @@ namespace minuet {
 namespace {
 
 [[gnu::cold]] llvm::Expected<TrainingOptions> read_training_options(const minuet_training_options& given) {
-  MINUET_TRY(check_flags(
-      {{given.frozen_batch_norms, "frozen_batch_norms"}, {given.is_cumulative, "is_cumulative"}}));
+  MINUET_TRY(check_flags({{given.frozen_batch_norms, "frozen_batch_norms"},
+                          {given.is_cumulative, "is_cumulative"},
+                          {given.recompute_blocks, "recompute_blocks"}}));
   if (!(given.momentum >= 0 && given.momentum <= 1)) {
     return make_error(StatusCode::InvalidArgument,
                       "momentum is {0}; it must be above 0 and at most 1, or 0 for 0.1",
@@ -26,6 +27,7 @@ namespace {
   TrainingOptions options;
   options.input_gradients = given.input_gradients;
   options.freezes_batch_norms = given.frozen_batch_norms != 0;
+  options.recomputes_blocks = given.recompute_blocks != 0;
   if (given.momentum != 0) options.momentum = given.momentum;
   if (given.is_cumulative != 0) options.momentum = 0;
   options.is_cumulative = given.is_cumulative != 0;

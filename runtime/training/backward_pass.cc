@@ -8,6 +8,7 @@
 #include "codegen/choose/ops/pooling_gradient.h"
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/program/ops/convolution.h"
+#include "runtime/training/kept_tensors.h"
 #include "runtime/training/pass_program.h"
 
 namespace minuet {
@@ -19,8 +20,8 @@ class BackwardBuilder {
       : passes_(passes),
         forward_(passes.forward),
         source_(passes.forward.program),
+        kept_(passes, pass_),
         given_(source_.tensors.size()),
-        kept_storages_(source_.storages.size(), -1),
         added_until_(source_.tensors.size()),
         is_wanted_(source_.tensors.size()),
         first_reader_(source_.tensors.size(), -1) {
@@ -155,35 +156,7 @@ class BackwardBuilder {
     return add_tensor(pass_.program, spec.level, spec.channels);
   }
 
-  /// Returns the tensor of the backward pass that holds what the forward pass has kept of `tensor`.
-  i32 kept(i32 tensor) {
-    const TensorSpec spec = source_.tensors[tensor];
-    i32& storage = kept_storages_[spec.storage];
-    if (storage < 0) {
-      storage = static_cast<i32>(pass_.program.storages.size());
-      pass_.program.storages.push_back(source_.storages[spec.storage]);
-      pass_.program.kept.push_back(storage);
-      forward_.program.kept.push_back(spec.storage);
-    }
-    const auto is_same = [&](const KeptTensor& known) { return known.tensor == tensor; };
-    if (llvm::none_of(passes_.kept, is_same)) passes_.kept.push_back({name_of(tensor), tensor});
-    pass_.program.tensors.push_back({spec.level, spec.channels, storage, spec.column});
-    return static_cast<i32>(pass_.program.tensors.size()) - 1;
-  }
-
-  std::string name_of(i32 tensor) const {
-    for (std::size_t i = 0; i < source_.inputs.size(); ++i) {
-      if (source_.inputs[i] == tensor) return source_.input_names[i];
-    }
-    for (const ProgramLayer& layer : source_.layers) {
-      if (layer.output == tensor) return layer.name;
-      if (layer.winners == tensor) return layer.name + " winners";
-    }
-    for (const NormUse& norm : forward_.norms) {
-      if (norm.output == tensor) return norm.name;
-    }
-    return "concat";
-  }
+  i32 kept(i32 tensor) { return kept_.get(tensor); }
 
   /// Returns true if a later contribution to `part`, or to a tensor that has it, contains `given`, which is a
   /// contribution to `whole`.
@@ -226,8 +199,9 @@ class BackwardBuilder {
     while (parts.size() > 1) {
       const std::size_t count = std::min<std::size_t>(parts.size(), 1 + kMostPointwiseSteps);
       const std::vector<PointwiseStep> steps(count - 1, {PointwiseKind::Add});
-      const i32 sum = add_chain("sum of the gradients of " + name_of(tensor), steps, tensor, parts.front(),
-                                {parts.begin() + 1, parts.begin() + static_cast<std::ptrdiff_t>(count)}, {});
+      const i32 sum =
+          add_chain("sum of the gradients of " + kept_.name_of(tensor), steps, tensor, parts.front(),
+                    {parts.begin() + 1, parts.begin() + static_cast<std::ptrdiff_t>(count)}, {});
       parts.erase(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(count));
       parts.insert(parts.begin(), sum);
     }
@@ -435,13 +409,12 @@ class BackwardBuilder {
   ForwardPass& forward_;
   const Program& source_;  // Is the program of the forward pass.
   BackwardPass pass_;
+  KeptTensors kept_;
   i32 step_ = 0;           // Is the step of the forward pass that is visited.
   i32 contributions_ = 0;  // Counts all contributions so far.
-  // The members below, except kept_storages_, have an element for each tensor of the forward pass. These are
+  // The members below have an element for each tensor of the forward pass. These are
   // the contributions to it.
   std::vector<std::vector<Contribution>> given_;
-  // Holds the backward pass's number of each storage of the forward pass that is kept, or -1.
-  std::vector<i32> kept_storages_;
   // A contribution with a lower number is contained in one with this number or a higher one.
   std::vector<i32> added_until_;
   std::vector<bool> is_wanted_;    // Says whether the gradient is wanted.

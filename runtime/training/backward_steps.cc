@@ -36,6 +36,14 @@ i64 BackwardSteps::workspace_bytes() const {
 void BackwardSteps::place(Placement& parts, Placement& kept) {
   parameters_.place(parts);
   place_norms(parts, kept);
+  i64 most_channels = 0;
+  if (!pass_.recomputed_norms.empty()) {
+    place_moments(parts);
+    for (const NormUse& norm : passes_->forward.norms) {
+      most_channels = std::max<i64>(most_channels, norm.choice.problem.channels);
+    }
+    saved_again_ = parts.take<float>(2 * most_channels + 1);
+  }
   for (Pairs& list : pairs_) {
     if (!list.is_needed) continue;
     list.pairs = parts.take<i32>(3 * list.most);
@@ -55,7 +63,7 @@ llvm::Error BackwardSteps::take(const BackwardArguments& given) {
 }
 
 llvm::Error BackwardSteps::start() {
-  MINUET_TRY(parameters_.enqueue());
+  MINUET_TRY(pass_.recomputed_norms.empty() ? parameters_.enqueue() : enqueue_parameters());
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     if (pairs_[i].is_needed) MINUET_TRY(list_pairs(static_cast<i32>(i)));
   }
@@ -115,8 +123,9 @@ llvm::Error BackwardSteps::run(const PassStep& step) {
       // A storage is a whole number of words (Execution::storage_bytes()).
       return execution_.engine().fill_words(tensor.data, 0, (bytes + kWord - 1) / kWord);
     }
-    case StepKind::Layer:
     case StepKind::Norm:
+      return run_again(pass_.recomputed_norms[step.number]);
+    case StepKind::Layer:
       break;
   }
   return llvm::Error::success();
@@ -139,6 +148,22 @@ llvm::Error BackwardSteps::run_norm(const NormGradientUse& use) {
   MINUET_ASSIGN(params.bias_gradient, gradient_vector(norm.bias));
   params.adds = given_->adds ? 1 : 0;
   return execution_.engine().batch_norms().backward(norm.choice, NormSteps::Both, params);
+}
+
+/// Normalizes rows once more. With the same moments, the results have the same bits.
+llvm::Error BackwardSteps::run_again(const RecomputedNormUse& use) {
+  const NormUse& norm = passes_->forward.norms[use.norm];
+  BatchNormParams params = {};
+  params.shape = shape_of(use.input);
+  params.input = rows_of(use.input);
+  params.residual = rows_of(use.residual);
+  params.output = rows_of(use.output);
+  params.moments = moments_[use.norm];
+  params.ranks = 1;
+  params.saved = saved_again_;
+  params.weight = vector_of(norm.weight), params.bias = vector_of(norm.bias);
+  params.eps = norm.choice.problem.eps;
+  return execution_.engine().batch_norms().forward(norm.choice, NormSteps::Apply, params);
 }
 
 llvm::Error BackwardSteps::run_parameter(const ParameterGradientUse& use) {

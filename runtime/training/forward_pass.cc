@@ -38,6 +38,7 @@ class ForwardBuilder {
 
   llvm::Expected<ForwardPass> build() {
     for (const ProgramLayer& layer : network_.layers) {
+      take_block(layer.origin);
       MINUET_TRY(add(layer));
     }
     return std::move(pass_);
@@ -53,6 +54,16 @@ class ForwardBuilder {
     return not_trainable(layer);
   }
 
+  /// Numbers the blocks of several convolutions, whose names they have in their origins.
+  void take_block(const LayerOrigin& origin) {
+    if (origin.part.empty()) {
+      block_ = -1;
+    } else if (block_ < 0 || origin.layer != block_name_) {
+      block_ = blocks_++;
+      block_name_ = origin.layer;
+    }
+  }
+
   i32 number_of(const std::string& parameter) const {
     const auto found = numbers_.find(parameter);
     return found == numbers_.end() ? -1 : found->second;
@@ -64,7 +75,7 @@ class ForwardBuilder {
 
   ProgramLayer& add_layer(const ProgramLayer& origin, const char* suffix, const OpProblem& problem, i32 map,
                           i32 input, i32 output, const LayerUse& use) {
-    pass_.steps.push_back({StepKind::Layer, static_cast<i32>(pass_.program.layers.size())});
+    pass_.steps.push_back({StepKind::Layer, static_cast<i32>(pass_.program.layers.size()), block_});
     pass_.layers.push_back(use);
     return append_layer(pass_.program, origin.name + suffix, problem, map, input, output);
   }
@@ -198,7 +209,7 @@ class ForwardBuilder {
     }
     norm.mean = number_of(names.batch_norm + ".running_mean");
     norm.variance = number_of(names.batch_norm + ".running_var");
-    pass_.steps.push_back({StepKind::Norm, static_cast<i32>(pass_.norms.size())});
+    pass_.steps.push_back({StepKind::Norm, static_cast<i32>(pass_.norms.size()), block_});
     pass_.norms.push_back(std::move(norm));
     return llvm::Error::success();
   }
@@ -206,6 +217,8 @@ class ForwardBuilder {
   const Program& network_;
   const TrainingPasses& passes_;
   std::map<std::string, i32> numbers_;
+  i32 block_ = -1, blocks_ = 0;  // Are the block of the layer that is added, and the number of blocks so far.
+  std::string block_name_;
   ForwardPass pass_;
 };
 

@@ -10,6 +10,7 @@ PassSteps::PassSteps(Execution& execution, std::shared_ptr<const TrainingPasses>
       passes_(std::move(passes)),
       parameters_(execution, uses, passes_->parameters),
       saved_(passes_->forward.norms.size()),
+      moments_(passes_->forward.norms.size()),
       steps_(steps),
       vectors_(passes_->parameters.size()) {}
 
@@ -38,6 +39,37 @@ void PassSteps::place_norms(Placement& parts, Placement& kept) {
     bytes = std::max(bytes, NormWorkspace(channels, rows, nullptr).bytes);
   }
   norm_workspace_ = parts.take<char>(bytes);
+  const TrainingOptions& options = passes_->options;
+  if (!options.recomputes_blocks || options.freezes_batch_norms) return;
+  for (std::size_t i = 0; i < moments_.size(); ++i) {
+    moments_[i] = kept.take<float>(2 * i64{passes_->forward.norms[i].choice.problem.channels} + 1);
+  }
+}
+
+void PassSteps::place_moments(Placement& parts) {
+  if (!passes_->options.freezes_batch_norms) return;
+  for (std::size_t i = 0; i < moments_.size(); ++i) {
+    moments_[i] = parts.take<float>(2 * i64{passes_->forward.norms[i].choice.problem.channels} + 1);
+  }
+}
+
+/// Also makes the moments of constant statistics: those of one row, which have the running variance as their
+/// second moment.
+llvm::Error PassSteps::enqueue_parameters() {
+  if (!passes_->options.freezes_batch_norms) return parameters_.enqueue();
+  for (std::size_t i = 0; i < moments_.size(); ++i) {
+    const NormUse& norm = passes_->forward.norms[i];
+    const i64 channels = norm.choice.problem.channels;
+    parameters_.copy_floats(vector_of(norm.mean), moments_[i], channels);
+    parameters_.copy_floats(vector_of(norm.variance), moments_[i] + channels, channels);
+  }
+  MINUET_TRY(parameters_.enqueue());
+  for (std::size_t i = 0; i < moments_.size(); ++i) {
+    const i64 channels = passes_->forward.norms[i].choice.problem.channels;
+    constexpr u32 kOneAsWord = 0x3f800000;  // Has the bits of 1.0f.
+    MINUET_TRY(execution_.engine().fill_words(moments_[i] + 2 * channels, kOneAsWord, 1));
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error PassSteps::take_parameters(const PassArguments& given) {
@@ -69,16 +101,12 @@ NormWorkspace PassSteps::norm_workspace(const NormShape& shape) const {
 }
 
 ForwardSteps::ForwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes)
-    : PassSteps(execution, passes, passes->forward.layers, passes->forward.steps),
-      moments_(passes->forward.norms.size()) {}
+    : PassSteps(execution, passes, passes->forward.layers, passes->forward.steps) {}
 
 void ForwardSteps::place(Placement& parts, Placement& kept) {
   parameters_.place(parts);
   place_norms(parts, kept);
-  if (!passes_->options.freezes_batch_norms) return;
-  for (std::size_t i = 0; i < moments_.size(); ++i) {
-    moments_[i] = parts.take<float>(2 * i64{passes_->forward.norms[i].choice.problem.channels} + 1);
-  }
+  place_moments(parts);
 }
 
 llvm::Error ForwardSteps::take(const ForwardArguments& given) {
@@ -86,25 +114,7 @@ llvm::Error ForwardSteps::take(const ForwardArguments& given) {
   return take_parameters(given);
 }
 
-llvm::Error ForwardSteps::start() {
-  if (passes_->options.freezes_batch_norms) {
-    for (std::size_t i = 0; i < moments_.size(); ++i) {
-      const NormUse& norm = passes_->forward.norms[i];
-      const i64 channels = norm.choice.problem.channels;
-      // The moments of one row have the running variance as their second moment.
-      parameters_.copy_floats(vector_of(norm.mean), moments_[i], channels);
-      parameters_.copy_floats(vector_of(norm.variance), moments_[i] + channels, channels);
-    }
-  }
-  MINUET_TRY(parameters_.enqueue());
-  if (!passes_->options.freezes_batch_norms) return llvm::Error::success();
-  for (std::size_t i = 0; i < moments_.size(); ++i) {
-    const i64 channels = passes_->forward.norms[i].choice.problem.channels;
-    constexpr u32 kOneAsWord = 0x3f800000;  // Has the bits of 1.0f.
-    MINUET_TRY(execution_.engine().fill_words(moments_[i] + 2 * channels, kOneAsWord, 1));
-  }
-  return llvm::Error::success();
-}
+llvm::Error ForwardSteps::start() { return enqueue_parameters(); }
 
 llvm::Error ForwardSteps::run(const PassStep& step) {
   return run_norm(passes_->forward.norms[step.number], static_cast<std::size_t>(step.number));
@@ -147,6 +157,7 @@ llvm::Error ForwardSteps::run_norm(const NormUse& norm, std::size_t number) {
     return execution_.engine().fill_words(saved_[number] + 2 * channels, 0, 1);
   }
   MINUET_TRY(take_statistics(norm, params.running));
+  params.merged = moments_[number];
   const NormWorkspace workspace = norm_workspace(params.shape);
   params.pieces = workspace.pieces, params.shift = workspace.sums;
   return operations.forward(norm.choice, NormSteps::Both, params);

@@ -41,6 +41,9 @@ class PassSteps : public RunSteps {
   /// Places the statistics of batch norms, which the forward pass keeps, and a workspace that all batch norms
   /// of a pass share.
   void place_norms(Placement& parts, Placement& kept);
+  /// Places the moments that stand for running statistics, which enqueue_parameters() makes.
+  void place_moments(Placement& parts);
+  llvm::Error enqueue_parameters();
   llvm::Error take_parameters(const PassArguments& given);
   NormShape shape_of(i32 tensor) const;
   NormRows rows_of(i32 tensor) const;
@@ -52,6 +55,9 @@ class PassSteps : public RunSteps {
   const std::shared_ptr<const TrainingPasses> passes_;
   PassParameters parameters_;
   std::vector<float*> saved_;  // Holds the saved statistics of each batch norm.
+  // Holds the moments of each batch norm, if constant statistics take their place or if the norm is computed
+  // again.
+  std::vector<float*> moments_;
 
  private:
   const std::vector<PassStep>& steps_;
@@ -75,8 +81,6 @@ class ForwardSteps final : public PassSteps {
   llvm::Error take_statistics(const NormUse& norm, RunningStatistics& running) const;
 
   const ForwardArguments* given_ = nullptr;
-  // Holds the moments of each batch norm if the running statistics take their place.
-  std::vector<float*> moments_;
 };
 
 class BackwardSteps final : public PassSteps {
@@ -96,6 +100,7 @@ class BackwardSteps final : public PassSteps {
   };
   llvm::Error run(const PassStep& step) override;
   llvm::Error run_norm(const NormGradientUse& use);
+  llvm::Error run_again(const RecomputedNormUse& use);
   llvm::Error run_parameter(const ParameterGradientUse& use);
   llvm::Error run_affine(const AffineGradientUse& use);
   llvm::Error list_pairs(i32 map);
@@ -108,6 +113,7 @@ class BackwardSteps final : public PassSteps {
   const BackwardArguments* given_ = nullptr;
   std::vector<Pairs> pairs_;  // Has an element for each map of the program.
   void* workspace_ = nullptr;
+  float* saved_again_ = nullptr;  // Receives the statistics of a batch norm that is computed again.
   // Receives the gradient of a scale or a shift that the caller does not want beside that of the other one.
   float* unwanted_ = nullptr;
 };

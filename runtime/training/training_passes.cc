@@ -75,8 +75,11 @@ StepTensors tensors_of(const BackwardPass& pass, const PassStep& step) {
     case StepKind::ClearTensor:
       add(step.number);
       break;
-    case StepKind::Norm:
+    case StepKind::Norm: {
+      const RecomputedNormUse& use = pass.recomputed_norms[step.number];
+      for (const i32 tensor : {use.input, use.residual, use.output}) add(tensor);
       break;
+    }
   }
   return tensors;
 }

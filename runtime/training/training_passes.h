@@ -24,6 +24,8 @@ struct TrainingOptions {
   bool freezes_batch_norms = false;  // Batch norms use their running statistics, which do not change.
   float momentum = 0.1f;             // Is the share of a batch in the running statistics.
   bool is_cumulative = false;        // Gives all batches the same share instead.
+  // The backward pass computes again what lies inside residual and bottleneck blocks, so that it is not kept.
+  bool recomputes_blocks = false;
 };
 
 /// Holds the numbers, in the list of the network's parameters, of those that the kernels of a layer read. A
@@ -39,6 +41,13 @@ struct NormUse {
   i32 input = 0, output = 0, residual = -1;  // Are tensors of the forward pass.
   i32 weight = -1, bias = -1;                // Are numbers of parameters, or -1.
   i32 mean = 0, variance = 0;                // Are numbers of parameters.
+};
+
+/// Describes a batch norm that the backward pass computes again, with the moments that the forward pass has
+/// kept. All but `norm` are tensors of the backward pass.
+struct RecomputedNormUse {
+  i32 norm = 0;
+  i32 input = 0, residual = -1, output = 0;
 };
 
 /// Describes the gradients of a batch norm. All but `norm` are tensors of the backward pass.
@@ -70,6 +79,8 @@ enum class StepKind : i32 { Layer, Norm, NormGradient, ParameterGradient, Affine
 struct PassStep {
   StepKind kind = StepKind::Layer;
   i32 number = 0;  // Is the element of the list. For ClearTensor it is the tensor, which gets zeros.
+  i32 block =
+      -1;  // Is the residual or bottleneck block of the network that a step of the forward pass is in.
 };
 
 struct ForwardPass {
@@ -83,6 +94,7 @@ struct BackwardPass {
   Program program;
   std::vector<LayerUse> layers;
   std::vector<NormGradientUse> norms;
+  std::vector<RecomputedNormUse> recomputed_norms;
   std::vector<ParameterGradientUse> parameters;
   std::vector<AffineGradientUse> affines;
   std::vector<PassStep> steps;

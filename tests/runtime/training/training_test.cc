@@ -170,6 +170,23 @@ TEST_P(TrainingTest, ABackwardCallCanBeRepeated) {
   EXPECT_EQ(first, room.read());
 }
 
+/// Blocks that are computed again give the same bits, and less is kept.
+TEST_P(TrainingTest, BlocksAreComputedAgainOnRequest) {
+  for (const char* const description : {kUNet, kUnusual}) {
+    for (const int32_t is_frozen : {0, 1}) {
+      TrainingCase test = make_case(description, {4}, {8});
+      test.options.frozen_batch_norms = is_frozen;
+      const TrainingRun all(machine(), dtype(), test);
+      const StepResult expected = all.step(usual(test));
+      const int64_t kept = all.sizes(*all.pyramid(1000)).kept;
+      test.options.recompute_blocks = 1;
+      const TrainingRun run(machine(), dtype(), test);
+      EXPECT_EQ(expected, run.step(usual(test)));
+      EXPECT_LT(run.sizes(*run.pyramid(1000)).kept, kept * 4 / 5);
+    }
+  }
+}
+
 TEST_P(TrainingTest, GradientsAreAddedToWhatIsThere) {
   TrainingCase test = unet();
   const TrainingRun run(machine(), dtype(), test);

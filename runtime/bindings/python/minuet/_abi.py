@@ -1675,6 +1675,8 @@ class minuet_training_options(Structure):
     frozen_batch_norms: int
     momentum: float
     is_cumulative: int
+    recompute_blocks: int
+    reserved: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("ext", c_void_p),
@@ -1682,6 +1684,8 @@ class minuet_training_options(Structure):
         ("frozen_batch_norms", c_int32),
         ("momentum", c_float),
         ("is_cumulative", c_int32),
+        ("recompute_blocks", c_int32),
+        ("reserved", c_int32),
     ]
 
 

@@ -85,6 +85,8 @@ class Training(Handle):
         frozen_batch_norms: batch norms use their running statistics, which do not change.
         momentum: the share of a batch in the running statistics, above 0 and at most 1.
         cumulative: all batches have the same share instead.
+        recompute_blocks: backward() computes again what lies inside residual and bottleneck blocks, so that only their
+            inputs are kept. The bits are the same.
 
     Raises:
         UnimplementedError: a layer cannot be trained; the message names it.
@@ -99,12 +101,14 @@ class Training(Handle):
         frozen_batch_norms: bool = False,
         momentum: float = 0.1,
         cumulative: bool = False,
+        recompute_blocks: bool = False,
     ) -> None:
         options = _abi.minuet_training_options(struct_size=ctypes.sizeof(_abi.minuet_training_options))
         for number in input_gradients:
             options.input_gradients |= 1 << operator.index(number)
         options.frozen_batch_norms, options.is_cumulative = int(frozen_batch_norms), int(cumulative)
         options.momentum = 0 if cumulative else momentum
+        options.recompute_blocks = int(recompute_blocks)
         pointer = make("minuet_training_create", context, network, ctypes.byref(options))
         super().__init__(pointer, library.minuet_training_destroy, context)
         self._inputs, self._outputs, self._parameters = network.inputs, network.outputs, network.parameters
