@@ -34,22 +34,34 @@ namespace {
   return options;
 }
 
+/// Describes memory that a call is given. A name is made of it only for a message.
+struct CallMemory {
+  const char* name = "";
+  i32 element = -1;  // Is the number of the array if `name` is a list.
+  MemoryRows rows;
+
+  NamedMemory named() const {
+    return {element < 0 ? std::string(name) : llvm::formatv("{0}[{1}]", name, element).str(), rows};
+  }
+};
+using CallMemoryList = std::vector<CallMemory>;
+
 /// Reads the arrays of one argument. An array without data has no shape in the result. Adds the memory of the
 /// others to `memory`.
 llvm::Expected<std::vector<GivenArray>> read_list(const char* name, const minuet_array* arrays, i64 count,
-                                                  ArrayUse use, bool on_gpu,
-                                                  std::vector<NamedMemory>& memory) {
+                                                  ArrayUse use, bool on_gpu, CallMemoryList& memory) {
   MINUET_TRY(check_pointer(arrays, name));
   std::vector<GivenArray> list(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (arrays[i].data == nullptr) continue;
     auto array = read_array(arrays[i], use);
-    std::string own_name = std::string(name) + "[" + std::to_string(i) + "]";
-    if (!array) return annotate(array.takeError(), own_name);
+    const auto number = static_cast<i32>(i);
+    if (!array) return annotate(array.takeError(), CallMemory{name, number, {}}.named().name);
     if (array->on_host && on_gpu) {
-      return make_error(StatusCode::InvalidArgument, "{0}: it is on the host: give device memory", own_name);
+      return make_error(StatusCode::InvalidArgument, "{0}[{1}]: it is on the host: give device memory", name,
+                        i);
     }
-    memory.push_back({std::move(own_name), memory_of(array->data, spanned_bytes(*array))});
+    memory.push_back({name, number, memory_of(array->data, spanned_bytes(*array))});
     list[i] = std::move(*array);
   }
   return list;
@@ -70,15 +82,15 @@ llvm::Error check_given(const char* name, std::size_t number, const GivenArray& 
 
 /// Checks that no written memory overlaps other memory. Most calls have many arrays that lie far apart, for
 /// which one walk over the sorted memory suffices.
-llvm::Error check_all_apart(const std::vector<NamedMemory>& written, const std::vector<NamedMemory>& read) {
+llvm::Error check_all_apart(const CallMemoryList& written, const CallMemoryList& read) {
   struct Range {
     std::uintptr_t begin, end;
     bool is_written;
   };
   std::vector<Range> ranges;
   ranges.reserve(written.size() + read.size());
-  const auto add = [&](const std::vector<NamedMemory>& list, bool is_written) {
-    for (const NamedMemory& memory : list) {
+  const auto add = [&](const CallMemoryList& list, bool is_written) {
+    for (const CallMemory& memory : list) {
       const MemoryRows& rows = memory.rows;
       if (rows.rows == 0) continue;
       const auto bytes = static_cast<std::uintptr_t>((rows.rows - 1) * rows.stride + rows.width);
@@ -95,7 +107,11 @@ llvm::Error check_all_apart(const std::vector<NamedMemory>& written, const std::
     end = std::max(end, range.end);
     if (range.is_written) end_of_written = std::max(end_of_written, range.end);
   }
-  return may_overlap ? check_apart(written, read) : llvm::Error::success();
+  if (!may_overlap) return llvm::Error::success();
+  std::vector<NamedMemory> named_written, named_read;
+  for (const CallMemory& memory : written) named_written.push_back(memory.named());
+  for (const CallMemory& memory : read) named_read.push_back(memory.named());
+  return check_apart(named_written, named_read);
 }
 
 bool is_statistic(const PlanParameter& parameter) {
@@ -129,8 +145,8 @@ class PassReader {
     run_.buffer_bytes = given_.buffer_bytes;
     run_.workspace = given_.workspace, run_.workspace_bytes = given_.workspace_bytes;
     run_.kept = const_cast<void*>(given_.kept), run_.kept_bytes = given_.kept_bytes;
-    read_.push_back({"buffer", memory_of(given_.buffer, given_.buffer_bytes)});
-    written_.push_back({"workspace", memory_of(given_.workspace, given_.workspace_bytes)});
+    read_.push_back({"buffer", -1, memory_of(given_.buffer, given_.buffer_bytes)});
+    written_.push_back({"workspace", -1, memory_of(given_.workspace, given_.workspace_bytes)});
     return llvm::Error::success();
   }
 
@@ -143,7 +159,7 @@ class PassReader {
   PyramidRun run_;
   WeightsOrder order_ = WeightsOrder::Minuet;
   std::vector<GivenArray> parameters_, inputs_, outputs_;
-  std::vector<NamedMemory> written_, read_;
+  CallMemoryList written_, read_;
 };
 
 class ForwardReader : public PassReader<minuet_training_forward_arguments> {
@@ -155,7 +171,7 @@ class ForwardReader : public PassReader<minuet_training_forward_arguments> {
     const Program& program = training_.training->passes().forward.program;
     MINUET_TRY(check_length("input_count", given_.input_count, program.inputs.size()));
     MINUET_TRY(check_length("output_count", given_.output_count, program.outputs.size()));
-    written_.push_back({"kept", memory_of(given_.kept, given_.kept_bytes)});
+    written_.push_back({"kept", -1, memory_of(given_.kept, given_.kept_bytes)});
     MINUET_TRY(read_statistics());
     MINUET_ASSIGN(inputs_,
                   read_list("inputs", given_.inputs, given_.input_count, ArrayUse::RunInput, on_gpu_, read_));
@@ -182,7 +198,7 @@ class ForwardReader : public PassReader<minuet_training_forward_arguments> {
           StatusCode::InvalidArgument,
           "new_statistics is given, but the batch norms are frozen and change none: leave it null");
     }
-    std::vector<NamedMemory> memory;
+    CallMemoryList memory;
     MINUET_ASSIGN(statistics_, read_list("new_statistics", given_.new_statistics, given_.parameter_count,
                                          ArrayUse::Parameter, on_gpu_, memory));
     for (std::size_t i = 0; i < statistics_.size(); ++i) {
@@ -190,13 +206,11 @@ class ForwardReader : public PassReader<minuet_training_forward_arguments> {
       MINUET_TRY(check_given(
           "new_statistics", i, statistics_[i], is_needed,
           is_needed ? "the parameter is a running statistic" : "the parameter is no running statistic"));
-      if (!is_needed) continue;
-      // A statistic that is stored in place counts as written only.
-      const auto is_same = [&](const NamedMemory& other) {
-        return other.rows.begin == reinterpret_cast<std::uintptr_t>(statistics_[i].data);
-      };
-      if (parameters_[i].data == statistics_[i].data) llvm::erase_if(read_, is_same);
     }
+    // A statistic that is stored in place counts as written only.
+    llvm::erase_if(read_, [&](const CallMemory& other) {
+      return other.element >= 0 && parameters_[other.element].data == statistics_[other.element].data;
+    });
     written_.insert(written_.end(), memory.begin(), memory.end());
     return read_counts(options.is_cumulative);
   }
@@ -208,9 +222,13 @@ class ForwardReader : public PassReader<minuet_training_forward_arguments> {
     MINUET_TRY(check_alignment(given_.new_batch_count, alignof(i64), "new_batch_count"));
     batches_ = reinterpret_cast<const i64*>(given_.batch_count);
     new_batches_ = reinterpret_cast<i64*>(given_.new_batch_count);
-    if (batches_ != new_batches_) read_.push_back(optional_memory("batch_count", batches_, sizeof(i64)));
-    written_.push_back(optional_memory("new_batch_count", new_batches_, sizeof(i64)));
+    if (batches_ != new_batches_) read_.push_back(word_of("batch_count", batches_));
+    written_.push_back(word_of("new_batch_count", new_batches_));
     return llvm::Error::success();
+  }
+
+  static CallMemory word_of(const char* name, const i64* word) {
+    return {name, -1, memory_of(word, word ? static_cast<i64>(sizeof(i64)) : 0)};
   }
 
   std::vector<GivenArray> statistics_;
@@ -225,7 +243,7 @@ class BackwardReader : public PassReader<minuet_training_backward_arguments> {
   llvm::Error read() {
     MINUET_TRY(read_common());
     MINUET_TRY(check_flags({{given_.accumulate, "accumulate"}}));
-    read_.push_back({"kept", memory_of(given_.kept, given_.kept_bytes)});
+    read_.push_back({"kept", -1, memory_of(given_.kept, given_.kept_bytes)});
     MINUET_TRY(read_gradients());
     MINUET_TRY(read_outputs());
     MINUET_TRY(read_inputs());
@@ -245,16 +263,20 @@ class BackwardReader : public PassReader<minuet_training_backward_arguments> {
     for (std::size_t i = 0; i < gradients_.size(); ++i) {
       const GivenArray& array = gradients_[i];
       if (array.data == nullptr) continue;
-      const std::string name = llvm::formatv("parameter_gradients[{0}]", i).str();
       if (is_statistic(parameters_of_[i])) {
         return make_error(StatusCode::InvalidArgument,
-                          "{0} has data, but a running statistic has no gradient: leave the data null", name);
+                          "parameter_gradients[{0}] has data, but a running statistic has no gradient: leave "
+                          "the data null",
+                          i);
       }
       if (array.element != ElementType::F32) {
-        return make_error(StatusCode::InvalidArgument, "{0}: its element is {1}; it must be f32 (0)", name,
+        return make_error(StatusCode::InvalidArgument,
+                          "parameter_gradients[{0}]: its element is {1}; it must be f32 (0)", i,
                           element_name(array.element));
       }
-      MINUET_TRY(annotate(check_distinct(array), name));
+      if (llvm::Error error = check_distinct(array)) {
+        return annotate(std::move(error), llvm::formatv("parameter_gradients[{0}]", i).str());
+      }
     }
     return llvm::Error::success();
   }
