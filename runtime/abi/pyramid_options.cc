@@ -137,11 +137,11 @@ llvm::Expected<PyramidDescription> read_description(
     const minuet_pyramid_options& given, llvm::function_ref<llvm::Error(PyramidDescription&)> read_levels) {
   PyramidDescription description;
   MINUET_ASSIGN(description.ndim, read_ndim(given.ndim));
+  MINUET_ASSIGN(description.batch_size, read_batch_size(given.batch_size));
   MINUET_TRY(read_levels(description));
   MINUET_TRY(
       check_flags({{given.keep_first_duplicate, "keep_first_duplicate"}, {given.has_bounds, "has_bounds"}}));
   description.keep_first_duplicate = given.keep_first_duplicate != 0;
-  MINUET_ASSIGN(description.batch_size, read_batch_size(given.batch_size));
   description.has_bounds = given.has_bounds != 0;
   if (description.has_bounds) {
     MINUET_ASSIGN(description.bounds, declared_bounds(description.ndim, given.least, given.greatest));

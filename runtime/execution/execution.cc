@@ -418,6 +418,10 @@ llvm::Error Execution::load_inputs(llvm::ArrayRef<Tensor> inputs) {
       MINUET_TRY(engine_->fill_words(storages_[spec.storage], 0, storage_bytes(spec.storage) / kWordBytes));
       continue;
     }
+    if (spec.is_dense()) {
+      places_[spec.storage] = {static_cast<char*>(inputs[i].data), inputs[i].ld};
+      continue;
+    }
     MINUET_TRY(engine_->permute_rows({permute_inputs_[i], inputs[i].data, inputs[i].ld, level.source_row,
                                       level.rows, address_of(tensor), ld_of(tensor), level.count}));
   }

@@ -5,6 +5,7 @@
 // one to each of its parts, of which it holds the columns.
 #include <algorithm>
 
+#include "codegen/choose/ops/dense.h"
 #include "codegen/choose/ops/pooling_gradient.h"
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/program/ops/convolution.h"
@@ -127,6 +128,8 @@ class BackwardBuilder {
       }
       pass_.out_gradients.push_back(static_cast<i32>(pass_.program.inputs.size()));
       const i32 gradient = add_tensor(pass_.program, spec.level, spec.channels);
+      pass_.program.tensors[gradient].dims = spec.dims;
+      pass_.program.storages.back().item_elements = source_.storages[spec.storage].item_elements;
       pass_.program.inputs.push_back(gradient);
       pass_.program.input_names.push_back(source_.output_names[i]);
       contribute(source_.outputs[i], gradient);
@@ -260,6 +263,10 @@ class BackwardBuilder {
     if (const ConvolutionProblem* const problem = convolution_of(layer)) {
       return add_convolution(layer, *problem, use);
     }
+    if (const auto* const problem = layer.problem.get_if<ToDenseProblem>()) {
+      add_to_dense(layer, *problem);
+      return llvm::Error::success();
+    }
     const i32 gradient = gradient_of(layer.output);
     if (gradient < 0) {
       for (const i32 parameter : {use.scale, use.shift}) forget(parameter);
@@ -324,6 +331,18 @@ class BackwardBuilder {
     }
     contribute(layer.input, result);
     return llvm::Error::success();
+  }
+
+  /// Reads the rows of the layer's input from each gradient of the dense tensor. They are added as rows.
+  void add_to_dense(const ProgramLayer& layer, const ToDenseProblem& problem) {
+    FromDenseProblem of_input{problem};
+    of_input.features = {};
+    for (const i32 gradient : contributions_to(layer.output)) {
+      const i32 output = like(layer.input);
+      add_op("gradient of " + layer.name, of_input, /*map=*/-1, gradient, output, {}).coordinates_level =
+          layer.coordinates_level;
+      contribute(layer.input, output);
+    }
   }
 
   void add_pooling(const ProgramLayer& layer, const PoolingProblem& problem, i32 gradient) {

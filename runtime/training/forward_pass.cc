@@ -1,6 +1,7 @@
 // Describes the forward pass of a training step.
 #include <map>
 
+#include "codegen/choose/ops/dense.h"
 #include "codegen/choose/ops/pooling.h"
 #include "runtime/program/ops/convolution.h"
 #include "runtime/training/pass_program.h"
@@ -50,6 +51,11 @@ class ForwardBuilder {
     if (layer.problem.get_if<PoolingProblem>() != nullptr) return add_pooling(layer);
     if (layer.problem.get_if<PointwiseProblem>() != nullptr) {
       return add_chain(layer, layer.problem.get<PointwiseProblem>().steps, layer.input, layer.operands);
+    }
+    if (layer.problem.get_if<ToDenseProblem>() != nullptr) {
+      add_layer(layer, "", layer.problem, layer.map, layer.input, layer.output, {}).coordinates_level =
+          layer.coordinates_level;
+      return llvm::Error::success();
     }
     return not_trainable(layer);
   }

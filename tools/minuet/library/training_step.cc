@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include "tools/minuet/base/convert.h"
 #include "tools/minuet/base/error.h"
@@ -18,6 +20,10 @@ minuet_array array_of(void* data, const int64_t* shape, int32_t rank, minuet_ele
   std::copy_n(shape, rank, array.shape);
   array.element = element;
   return array;
+}
+
+int64_t elements_of(const minuet_array& array) {
+  return std::accumulate(array.shape, array.shape + array.rank, int64_t{1}, std::multiplies<>());
 }
 
 /// Returns numbers with which activations keep their size from layer to layer.
@@ -55,7 +61,7 @@ llvm::Error TrainingStep::open(minuet_context* context, minuet_plan* network, in
   MINUET_TRY(check(minuet_training_load(made, device_)));
   MINUET_TRY(open_pyramid(batch_size));
   MINUET_TRY(add_parameters(network));
-  MINUET_TRY(add_tensors(network));
+  MINUET_TRY(add_tensors(network, batch_size));
   MINUET_ASSIGN(void* const kept, allocate(sizes_.kept));
   MINUET_ASSIGN(void* const workspace,
                 allocate(std::max(sizes_.forward_workspace, sizes_.backward_workspace)));
@@ -138,17 +144,18 @@ llvm::Error TrainingStep::add_parameters(minuet_plan* network) {
   return llvm::Error::success();
 }
 
-llvm::Error TrainingStep::add_tensors(minuet_plan* network) {
+llvm::Error TrainingStep::add_tensors(minuet_plan* network, int64_t batch_size) {
   MINUET_ASSIGN(const std::vector<minuet_tensor_info> inputs, query_inputs(network));
   MINUET_ASSIGN(const std::vector<minuet_tensor_info> outputs, query_outputs(network));
   const auto add = [&](const minuet_tensor_info& info,
                        std::vector<minuet_array>& list) -> llvm::Expected<void*> {
-    const int64_t shape[] = {capacities_[static_cast<size_t>(info.level)], info.channels};
+    minuet_array array = array_of(nullptr, info.shape, info.rank, info.element);
+    array.shape[0] = info.rank > 2 ? batch_size : capacities_[static_cast<size_t>(info.level)];
     const int64_t element =
         info.element == MINUET_ELEMENT_I32 ? static_cast<int64_t>(sizeof(int32_t)) : dtype_bytes(dtype_);
-    MINUET_ASSIGN(void* const data, allocate(shape[0] * shape[1] * element));
-    list.push_back(array_of(data, shape, 2, info.element));
-    return data;
+    MINUET_ASSIGN(array.data, allocate(elements_of(array) * element));
+    list.push_back(array);
+    return array.data;
   };
   for (const minuet_tensor_info& info : inputs) {
     MINUET_ASSIGN(features_, add(info, inputs_));
@@ -159,13 +166,13 @@ llvm::Error TrainingStep::add_tensors(minuet_plan* network) {
       out_gradients_.push_back({});
       continue;
     }
-    const int64_t count = capacities_[static_cast<size_t>(info.level)] * info.channels;
-    std::vector<char> ones(static_cast<size_t>(count) * dtype_bytes(dtype_));
+    std::vector<char> ones(static_cast<size_t>(elements_of(outputs_.back())) * dtype_bytes(dtype_));
     // An element whose upper byte is 0x3c is 1 in fp16, and 2^-7 in the other types.
     const size_t step = dtype_bytes(dtype_);
     for (size_t i = step - 1; i < ones.size(); i += step) ones[i] = 0x3c;
     MINUET_ASSIGN(void* const data, upload(ones.data(), ones.size()));
-    out_gradients_.push_back(array_of(data, outputs_.back().shape, 2, info.element));
+    out_gradients_.push_back(outputs_.back());
+    out_gradients_.back().data = data;
   }
   return llvm::Error::success();
 }

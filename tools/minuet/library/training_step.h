@@ -50,7 +50,7 @@ class TrainingStep {
   llvm::Error open(minuet_context* context, minuet_plan* network, int64_t batch_size);
   llvm::Error open_pyramid(int64_t batch_size);
   llvm::Error add_parameters(minuet_plan* network);
-  llvm::Error add_tensors(minuet_plan* network);
+  llvm::Error add_tensors(minuet_plan* network, int64_t batch_size);
   llvm::Expected<void*> allocate(int64_t bytes);
   llvm::Expected<void*> upload(const void* data, size_t bytes);
 

@@ -147,6 +147,11 @@ class Pyramid(Handle):
         return row
 
     @property
+    def batch_size(self) -> int:
+        """The most batch items, or 0 if the pyramid was made without."""
+        return self._batch_size
+
+    @property
     def capacities(self) -> tuple[int, ...]:
         """The most voxels of each level."""
         return self._capacities

@@ -46,7 +46,7 @@ class ForwardResult:
     """What Training.forward gives, in memory of the device.
 
     Args:
-        outputs: one array for each output of the network, [capacity of its level, channels].
+        outputs: one array for each output of the network, [capacity of its level, channels], or dense.
         kept: for Training.backward.
         statistics: the new running statistics by the names of the parameters; empty with frozen batch norms.
     """
@@ -352,10 +352,12 @@ class Training(Handle):
             if len(out) != len(infos):
                 raise ValueError(f"`out` has {len(out)} arrays, and {len(infos)} are needed")
             return list(out)
-        return [
-            device.empty((pyramid.capacities[info.level], info.channels), like_input(info.dtype, views), stream)
-            for info in infos
-        ]
+        arrays = []
+        for info in infos:
+            first = pyramid.batch_size if len(info.shape) > 2 else pyramid.capacities[info.level]
+            shape = [first, *(int(extent or 0) for extent in info.shape[1:])]
+            arrays.append(device.empty(shape, like_input(info.dtype, views), stream))
+        return arrays
 
     def _kept(self, arguments: Any, device: Device, kept: Any, sizes: TrainingSizes, stream: int) -> tuple[Any, View]:
         """Fills in the memory that lives from a forward call to its backward call."""

@@ -184,6 +184,73 @@ def test_memory_of_the_caller(device, context, generator):
         step.forward(x, kept=small)
 
 
+DENSE = {
+    "to_dense": {"op": "to_dense", "save": "dense"},
+    "channels_last": {"op": "to_dense", "format": "channels_last", "save": "dense"},
+    "birds_eye": {"op": "birds_eye", "image_axes": [2, 0], "save": "dense"},
+}
+DENSE_SHAPE, BATCH, WIDTH = (8, 6, 4), 2, 8
+
+
+def dense_places(kind, coordinates):
+    """The index, in a dense array of a coarser level, of each channel of each row."""
+    b, x, y, z = (coordinates[:, i, None] for i in range(4))
+    x, y, z = x // 2, y // 2, z // 2
+    c = np.arange(WIDTH)[None]
+    if kind == "to_dense":
+        return b, c, x, y, z
+    if kind == "channels_last":
+        return b, x, y, z, c
+    return b, c * (DENSE_SHAPE[1] // 2) + y, z, x
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("kind", DENSE)
+def test_dense_outputs_only_move_rows(device, context, generator, kind, dtype):
+    """The gradients are those of the network without the dense tensor, bit by bit."""
+    down = {"op": "block", "name": "down", "out_channels": WIDTH, "kernel_size": 3, "stride": 2, "save": "rows"}
+    layers = [down, DENSE[kind]]
+    networks = [
+        network_of(context, layers[: 1 + i], dtype, shape=list(DENSE_SHAPE), outputs=[name])
+        for i, name in enumerate(["rows", "dense"])
+    ]
+    both = network_of(context, layers, dtype, shape=list(DENSE_SHAPE), outputs=["rows", "dense"])
+    cells = generator.permutation(np.prod(DENSE_SHAPE))[:CAPACITY]
+    batch = np.sort(generator.integers(0, BATCH, CAPACITY))
+    coordinates = np.stack([batch, *np.unravel_index(cells, DENSE_SHAPE)], 1).astype(np.int32)
+    values = {info.name: device.to_device(draw(generator, info.shape) ** 2) for info in both.parameters}
+    x = device.to_device(draw(generator, (CAPACITY, 4)).astype(dtype))
+
+    def step(network, make_gradients):
+        training = minuet.Training(context, network, input_gradients=[0])
+        training.load(device)
+        pyramid = training.pyramid([CAPACITY, CAPACITY], batch_size=BATCH, keep_coordinates=[1])
+        pyramid.load(device)
+        counts = device.empty((3,), "int32")
+        buffer = pyramid.build(device, device.to_device(coordinates), counts=counts)
+        rows = device.to_host(pyramid.coordinates(device, buffer, 1))[: device.to_host(counts)[2]]
+        result = training.forward(device, pyramid, buffer, [x], values)
+        given = [None if g is None else device.to_device(g) for g in make_gradients(rows)]
+        found = training.backward(device, pyramid, buffer, result.kept, given, values)
+        gradients = {name: device.to_host(array) for name, array in found.parameters.items()}
+        gradients["input"] = device.to_host(found.inputs[0])
+        return [device.to_host(output) for output in result.outputs], gradients, rows
+
+    of_rows = draw(generator, (CAPACITY, WIDTH)).astype(dtype)
+    plain, expected, rows = step(networks[0], lambda rows: [of_rows])
+    places = dense_places(kind, rows)
+    wanted = np.zeros((BATCH, *both.outputs[1].shape[1:]), dtype)
+    wanted[places] = plain[0][: len(rows)]
+    scattered = draw(generator, wanted.shape).astype(dtype)
+    scattered[places] = of_rows[: len(rows)]
+    for network, gradients in ((networks[1], [scattered]), (both, [None, scattered]), (both, [of_rows, None])):
+        outputs, found, its_rows = step(network, lambda rows, given=gradients: given)
+        np.testing.assert_array_equal(its_rows, rows)
+        np.testing.assert_array_equal(outputs[-1], wanted)
+        for name, array in expected.items():
+            np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
 def test_lists_what_is_kept(context):
     network = network_of(context, [linear("a", 8), {"op": "tanh"}, linear("b", 2)], dtype="float16")
     kept = minuet.Training(context, network).kept
