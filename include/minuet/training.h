@@ -30,14 +30,15 @@
  *   rounded once.
  * - Repeatability. All sums have a fixed order, so that results repeat bit by bit.
  * - Rows. Rows of inputs, outputs and their gradients are in the caller's order, and have as many rows as the
- *   capacity of their level. Rows past the count are 0.
+ *   capacity of their level. Rows past the count are 0. A dense output and its gradient are contiguous, and
+ *   begin with the batch size of the pyramid. Dense tensors and global poolings need one.
  * - A cloud that does not fit (minuet_pyramid_arguments.status) gives zeros as outputs and gradients.
  *
  * These ops of a network can be trained: block, up, inverse, generative_up, head, linear, residual and
  * bottleneck; batch_norm, layer_norm and scale_shift; relu, leaky_relu, gelu, silu, sigmoid, tanh, softmax,
- * add, multiply and concat; max_pool, average_pool, sum_pool, unpool and upsample. An argmax may be an
- * output, and has no gradient. For other ops minuet_training_create returns UNIMPLEMENTED and names the
- * layer.
+ * add, multiply and concat; max_pool, average_pool, sum_pool, unpool, upsample and global_pool; union,
+ * intersection and collapse; to_dense and birds_eye. An argmax may be an output, and has no gradient. For
+ * other ops minuet_training_create returns UNIMPLEMENTED and names the layer.
  */
 #ifndef MINUET_TRAINING_H_
 #define MINUET_TRAINING_H_

@@ -68,6 +68,8 @@ class Execution final : public PlanExecution {
   PlacedPyramid& placed_pyramid() { return *placed_; }
   /// Returns the pyramid's number of a map of the program, or -1 for one between batch items.
   i32 pyramid_map(i32 map) const { return pyramid_maps_[map]; }
+  /// Returns the pyramid's coordinates of the rows of a level (LevelSpec::keeps_coordinates), in a run.
+  const i32* coordinates_on(i32 level) const { return placed_->coordinates(pyramid_levels_[level]); }
   const MapView& map(i32 map) const { return maps_[map]; }
   /// Makes what the first run with these parameters, which may be null, would make. It allocates memory and
   /// waits.

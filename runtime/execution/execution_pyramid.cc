@@ -355,11 +355,11 @@ llvm::Error Execution::enqueue_on(const PyramidRun& run, const RunArrays& arrays
   MINUET_TRY(take_parameters());
   MINUET_TRY(place_at(run));
   reset_places();
+  if (program_.levels.back().holds_items) MINUET_TRY(count_items());
   if (steps_) {
     MINUET_TRY(run.give_arguments(*steps_));
     MINUET_TRY(steps_->start());
   }
-  if (program_.levels.back().holds_items) MINUET_TRY(count_items());
   for (const Work& work : works_) MINUET_TRY(work.work->finish());
   for (i32 i = 0; i < layer_count(); ++i) {
     if (is_covered(i)) continue;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "codegen/choose/ops/dense.h"
+#include "codegen/choose/ops/global_pooling.h"
 #include "codegen/choose/ops/pooling_gradient.h"
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/program/ops/convolution.h"
@@ -274,6 +275,8 @@ class BackwardBuilder {
     }
     if (const auto* const pooling = layer.problem.get_if<PoolingProblem>()) {
       add_pooling(layer, *pooling, gradient);
+    } else if (const auto* const pooling = layer.problem.get_if<GlobalPoolingProblem>()) {
+      add_global_pooling(layer, pooling->reduction, gradient);
     } else {
       add_part(layer, layer.problem.get<PointwiseProblem>().steps, use, gradient);
     }
@@ -356,6 +359,27 @@ class BackwardBuilder {
         add_op("gradient of " + layer.name, input_gradient_of(forward), layer.map, gradient, output, {});
     if (layer.winners >= 0) added.operands = {kept(layer.winners)};
     contribute(layer.input, output);
+  }
+
+  void add_global_pooling(const ProgramLayer& layer, Reduction reduction, i32 gradient) {
+    if (!is_wanted_[layer.input]) return;
+    const TensorSpec spec = pass_.program.tensors[gradient];
+    if (pass_.program.storages[spec.storage].ld != spec.channels) {
+      // The kernel reads rows without gaps. An Affine step without a scale and a shift copies them.
+      gradient = add_chain("copy of the gradient of " + layer.name, {{PointwiseKind::Affine}}, layer.output,
+                           gradient, {}, {});
+    }
+    GroupGradientProblem problem;
+    problem.dtype = source_.dtype;
+    problem.channels = spec.channels;
+    problem.reduction = reduction == Reduction::Max   ? PointReduction::Max
+                        : reduction == Reduction::Sum ? PointReduction::Sum
+                                                      : PointReduction::Mean;
+    GroupGradientUse use{choose_group_gradient(problem), -1, gradient, like(layer.input)};
+    if (reduction == Reduction::Max) use.input = kept(layer.input);
+    pass_.steps.push_back({StepKind::GroupGradient, static_cast<i32>(pass_.groups.size())});
+    pass_.groups.push_back(use);
+    contribute(layer.input, use.input_gradient);
   }
 
   /// Adds the gradients of a part of a chain (ForwardBuilder::add_chain()).

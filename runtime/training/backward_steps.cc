@@ -30,6 +30,9 @@ i64 BackwardSteps::workspace_bytes() const {
   for (const AffineGradientUse& use : pass_.affines) {
     bytes = std::max(bytes, gradients.workspace_bytes(use.choice, level_of(use.out_gradient).rows));
   }
+  for (const GroupGradientUse& use : pass_.groups) {
+    bytes = std::max(bytes, group_gradient_bytes(use.choice.problem, level_of(use.out_gradient).rows));
+  }
   return bytes;
 }
 
@@ -116,6 +119,8 @@ llvm::Error BackwardSteps::run(const PassStep& step) {
       return run_parameter(pass_.parameters[step.number]);
     case StepKind::AffineGradient:
       return run_affine(pass_.affines[step.number]);
+    case StepKind::GroupGradient:
+      return run_groups(pass_.groups[step.number]);
     case StepKind::ClearTensor: {
       const Tensor tensor = execution_.tensor_at(step.number);
       const i64 bytes = tensor.rows * tensor.ld * dtype_bytes(storage_type(tensor.dtype));
@@ -218,6 +223,31 @@ llvm::Error BackwardSteps::run_affine(const AffineGradientUse& use) {
   request.adds = given_->adds;
   request.workspace = workspace_;
   return execution_.engine().gradients().compute(request);
+}
+
+llvm::Error BackwardSteps::run_groups(const GroupGradientUse& use) {
+  GroupGradientRequest request;
+  request.choice = &use.choice;
+  request.workspace = workspace_;
+  const Tensor gradient = execution_.tensor_at(use.out_gradient);
+  const Tensor result = execution_.tensor_at(use.input_gradient);
+  const i32 level = pass_.program.tensors[use.input_gradient].level;
+  GroupsParams& params = request.params;
+  // The batch index comes first in the coordinates.
+  params.groups = execution_.coordinates_on(level);
+  params.groups_ld = 1 + pass_.program.ndim;
+  params.row_count = execution_.level(level).count;
+  params.most_rows = result.rows;
+  params.group_count = level_of(use.out_gradient).count;
+  params.most_groups = gradient.rows;
+  if (use.input >= 0) {
+    const Tensor input = execution_.tensor_at(use.input);
+    params.input = input.data, params.input_ld = input.ld;
+  }
+  params.channels = result.channels;
+  params.out_gradient = gradient.data;
+  params.output = result.data;
+  return execution_.engine().points().group_gradient(request);
 }
 
 }  // namespace minuet

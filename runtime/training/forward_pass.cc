@@ -2,6 +2,7 @@
 #include <map>
 
 #include "codegen/choose/ops/dense.h"
+#include "codegen/choose/ops/global_pooling.h"
 #include "codegen/choose/ops/pooling.h"
 #include "runtime/program/ops/convolution.h"
 #include "runtime/training/pass_program.h"
@@ -52,7 +53,8 @@ class ForwardBuilder {
     if (layer.problem.get_if<PointwiseProblem>() != nullptr) {
       return add_chain(layer, layer.problem.get<PointwiseProblem>().steps, layer.input, layer.operands);
     }
-    if (layer.problem.get_if<ToDenseProblem>() != nullptr) {
+    if (layer.problem.get_if<ToDenseProblem>() != nullptr ||
+        layer.problem.get_if<GlobalPoolingProblem>() != nullptr) {
       add_layer(layer, "", layer.problem, layer.map, layer.input, layer.output, {}).coordinates_level =
           layer.coordinates_level;
       return llvm::Error::success();

@@ -103,6 +103,7 @@ class BackwardSteps final : public PassSteps {
   llvm::Error run_again(const RecomputedNormUse& use);
   llvm::Error run_parameter(const ParameterGradientUse& use);
   llvm::Error run_affine(const AffineGradientUse& use);
+  llvm::Error run_groups(const GroupGradientUse& use);
   llvm::Error list_pairs(i32 map);
   llvm::Error clear(i32 parameter);
   i64 workspace_bytes() const;

@@ -95,6 +95,7 @@ SourceList Training::kernels(llvm::StringRef arch) const {
   for (const NormUse& norm : passes_->forward.norms) add_sources(list, norm.choice);
   for (const ParameterGradientUse& use : passes_->backward.parameters) add_sources(list, use.choice, arch);
   for (const AffineGradientUse& use : passes_->backward.affines) add_sources(list, use.choice);
+  for (const GroupGradientUse& use : passes_->backward.groups) add_sources(list, use.choice);
   return list;
 }
 

@@ -72,6 +72,11 @@ StepTensors tensors_of(const BackwardPass& pass, const PassStep& step) {
     case StepKind::AffineGradient:
       add(pass.affines[step.number].input), add(pass.affines[step.number].out_gradient);
       break;
+    case StepKind::GroupGradient: {
+      const GroupGradientUse& use = pass.groups[step.number];
+      for (const i32 tensor : {use.input, use.out_gradient, use.input_gradient}) add(tensor);
+      break;
+    }
     case StepKind::ClearTensor:
       add(step.number);
       break;

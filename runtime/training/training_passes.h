@@ -14,6 +14,7 @@
 #include "codegen/choose/ops/affine_gradient.h"
 #include "codegen/choose/ops/batch_norm.h"
 #include "codegen/choose/ops/parameter_gradient.h"
+#include "codegen/choose/ops/row_gradient.h"
 #include "runtime/plan/plan.h"
 #include "runtime/program/program.h"
 
@@ -74,8 +75,23 @@ struct AffineGradientUse {
   i32 input = -1, out_gradient = -1;
 };
 
+/// Describes the gradient of a pooling of all rows of each batch item.
+struct GroupGradientUse {
+  GroupGradientChoice choice = {};
+  i32 input = -1;  // Is the tensor that the forward pass has kept, which only a maximum reads, or -1.
+  i32 out_gradient = -1, input_gradient = -1;
+};
+
 /// Names the work between the layers of a pass, and the list of the pass that describes it.
-enum class StepKind : i32 { Layer, Norm, NormGradient, ParameterGradient, AffineGradient, ClearTensor };
+enum class StepKind : i32 {
+  Layer,
+  Norm,
+  NormGradient,
+  ParameterGradient,
+  AffineGradient,
+  GroupGradient,
+  ClearTensor
+};
 struct PassStep {
   StepKind kind = StepKind::Layer;
   i32 number = 0;  // Is the element of the list. For ClearTensor it is the tensor, which gets zeros.
@@ -97,6 +113,7 @@ struct BackwardPass {
   std::vector<RecomputedNormUse> recomputed_norms;
   std::vector<ParameterGradientUse> parameters;
   std::vector<AffineGradientUse> affines;
+  std::vector<GroupGradientUse> groups;
   std::vector<PassStep> steps;
   // Lists the vectors of parameters on which no output depends, so that their gradients are 0.
   std::vector<i32> without_gradient;

@@ -251,6 +251,128 @@ def test_dense_outputs_only_move_rows(device, context, generator, kind, dtype):
             np.testing.assert_array_equal(found[name], array, err_msg=name)
 
 
+@pytest.mark.parametrize("reduction", ["sum", "average", "max"])
+def test_global_pool_in_a_classifier(device, context, generator, reduction):
+    """Two pooled tensors are joined, so that the gradient of each is a part of the columns of another."""
+    layers = [
+        linear("a", WIDTH) | {"save": "rows"},
+        {"op": "global_pool", "name": "pool", "reduction": reduction, "save": "pooled"},
+        {"op": "global_pool", "name": "sums", "reduction": "sum", "input": "rows"},
+        {"op": "concat", "with": "pooled"},
+        linear("b", 4),
+    ]
+    training = minuet.Training(context, network := network_of(context, layers), input_gradients=[0])
+    training.load(device)
+    pyramid = training.pyramid([CAPACITY, BATCH], batch_size=BATCH)
+    pyramid.load(device)
+    batch = np.array([0, 0, 1, 0, 1, 1, 1, 0, 0])
+    coordinates = np.stack([batch, *(np.arange(ROWS) * i for i in (3, 1, -1))], 1).astype(np.int32)
+    buffer = pyramid.build(device, device.to_device(coordinates))
+    value = {info.name: draw(generator, info.shape) for info in network.parameters}
+    parameters = {name: device.to_device(array) for name, array in value.items()}
+    x, g = draw(generator, (ROWS, 4)), draw(generator, (BATCH, 4))
+    given = [device.to_device(padded(x))]
+    result = training.forward(device, pyramid, buffer, given, parameters)
+    found = training.backward(device, pyramid, buffer, result.kept, [device.to_device(g)], parameters)
+    rows = x @ value["a.weight"][0] + value["a.bias"]
+    of_item = [np.flatnonzero(batch == item) for item in range(BATCH)]
+    combine = {"sum": np.sum, "average": np.mean, "max": np.max}[reduction]
+    pooled = np.stack([combine(rows[own], 0) for own in of_item])
+    joined = np.concatenate([np.stack([rows[own].sum(0) for own in of_item]), pooled], 1)
+    np.testing.assert_allclose(
+        device.to_host(result.outputs[0]), joined @ value["b.weight"][0] + value["b.bias"], rtol=1e-4, atol=1e-4
+    )
+    of_joined = g @ value["b.weight"][0].T
+    of_rows = of_joined[batch, :WIDTH].copy()
+    for item, own in enumerate(of_item):
+        of_pooled = of_joined[item, WIDTH:]
+        if reduction == "max":
+            of_rows[own[rows[own].argmax(0)], np.arange(WIDTH)] += of_pooled
+        else:
+            of_rows[own] += of_pooled / (len(own) if reduction == "average" else 1)
+    expected = {
+        "a.weight": (x.T @ of_rows)[None],
+        "a.bias": of_rows.sum(0),
+        "b.weight": (joined.T @ g)[None],
+        "b.bias": g.sum(0),
+    }
+    assert found.parameters.keys() == expected.keys()
+    for name, wanted in expected.items():
+        np.testing.assert_allclose(device.to_host(found.parameters[name]), wanted, rtol=1e-4, atol=1e-4, err_msg=name)
+    of_input = device.to_host(found.inputs[0])
+    np.testing.assert_allclose(of_input[:ROWS], of_rows @ value["a.weight"][0].T, rtol=1e-4, atol=1e-4)
+    assert not of_input[ROWS:].any()
+
+
+def plain(name, **more):
+    """A convolution alone, which is linear in its input and in its weight."""
+    fields = {
+        "op": "block",
+        "name": name,
+        "out_channels": WIDTH,
+        "kernel_size": 3,
+        "norm": "none",
+        "activation": "none",
+    }
+    return fields | more
+
+
+SETS = [
+    plain("a", save="a"),
+    plain("b", rule="reached", padding=1, stride=2, save="b"),
+    {"op": "union", "name": "both", "with": "a", "save": "both"},
+    {"op": "intersection", "name": "shared", "with": "b", "combine": "concat"},
+    plain("c"),
+    {"op": "collapse", "name": "flat", "axis": 2},
+    plain("d", kernel_size=1, save="out"),
+]
+
+
+def test_sets_that_are_combined(device, context, generator):
+    """The step is linear in the input and in each weight, so that gradients follow from differences of outputs."""
+    training = minuet.Training(
+        context, network := network_of(context, SETS, shape=list(DENSE_SHAPE), outputs=["out"]), input_gradients=[0]
+    )
+    training.load(device)
+    capacities = [200] * (1 + max(out.level for out in network.outputs))
+    pyramid = training.pyramid(capacities, batch_size=BATCH)
+    pyramid.load(device)
+    cells = generator.permutation(np.prod(DENSE_SHAPE))[:40]
+    batch = generator.integers(0, BATCH, 40)
+    coordinates = np.stack([batch, *np.unravel_index(cells, DENSE_SHAPE)], 1).astype(np.int32)
+    status = device.empty((1,), "int32")
+    buffer = pyramid.build(device, device.to_device(coordinates), status=status)
+    assert device.to_host(status)[0] == 0
+    values = {info.name: draw(generator, info.shape) for info in network.parameters} | {
+        "input": padded(draw(generator, (40, 4)), capacities[0])
+    }
+
+    def forward(values):
+        given = {name: device.to_device(array) for name, array in values.items() if name != "input"}
+        x = device.to_device(values["input"])
+        return training.forward(device, pyramid, buffer, [x], given), given
+
+    result, given = forward(values)
+    output = device.to_host(result.outputs[0]).astype(np.float64)
+    g = draw(generator, output.shape)
+    found = training.backward(device, pyramid, buffer, result.kept, [device.to_device(g)], given)
+    gradients = {name: device.to_host(array) for name, array in found.parameters.items()}
+    gradients["input"] = device.to_host(found.inputs[0])
+    assert gradients.keys() == values.keys()
+    for name, gradient in gradients.items():
+        for _ in range(3):
+            step = draw(generator, values[name].shape)
+            moved, _ = forward(values | {name: values[name] + step})
+            difference = device.to_host(moved.outputs[0]) - output
+            wanted = (difference * g).sum()
+            if name == "input":
+                step[40:] = 0
+            got = (gradient.astype(np.float64) * step).sum()
+            size = np.linalg.norm(difference) * np.linalg.norm(g)
+            assert size > 0, name
+            assert abs(got - wanted) < 1e-5 * size, (name, got, wanted, size)
+
+
 def test_lists_what_is_kept(context):
     network = network_of(context, [linear("a", 8), {"op": "tanh"}, linear("b", 2)], dtype="float16")
     kept = minuet.Training(context, network).kept
