@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._norms import batch_norm
+from .._clouds import apply_batch_norm
 from .core import SparseConvTensor
 
 #: Layers of torch that treat each row by itself and give 0 for 0, so that rows past the count stay zero.
@@ -53,45 +53,7 @@ def normalize(
     norm: nn.BatchNorm1d | nn.SyncBatchNorm, input: SparseConvTensor, *, relu: bool = False
 ) -> SparseConvTensor:
     """Applies a batch norm of torch, and a ReLU behind it, in one pass. Statistics count the rows in use."""
-    features, level = input.features, input.level
-    if not norm.training and norm.track_running_stats:
-        made = norm(features)
-        return input.replace_feature(level.mask(torch.relu(made) if relu else made))
-    if isinstance(norm, nn.SyncBatchNorm) and torch.distributed.is_initialized():
-        if level.count is not None and torch.distributed.get_world_size(norm.process_group) > 1:
-            raise ValueError(
-                "SyncBatchNorm over several ranks is not possible in capacity mode: use BatchNorm1d, or exact mode"
-            )
-        made = norm(features)
-        return input.replace_feature(torch.relu(made) if relu else made)
-    if features.shape[1] != norm.num_features:
-        raise ValueError(f"features have {features.shape[1]} channels, and the batch norm has {norm.num_features}")
-    # A momentum of 0 leaves the running statistics as they are, and None averages over all batches.
-    tracks = norm.track_running_stats and norm.momentum != 0
-    is_cumulative = tracks and norm.momentum is None
-    made, _, mean, variance, batches = batch_norm(
-        features,
-        None,
-        norm.weight,
-        norm.bias,
-        norm.running_mean if tracks else None,
-        norm.running_var if tracks else None,
-        norm.num_batches_tracked if is_cumulative else None,
-        level.count,
-        norm.momentum if tracks and norm.momentum is not None else 0.0,
-        norm.eps,
-        is_cumulative,
-        relu,
-    )
-    with torch.no_grad():
-        if tracks:
-            norm.running_mean.copy_(mean)
-            norm.running_var.copy_(variance)
-        if is_cumulative:
-            norm.num_batches_tracked.copy_(batches.view(()))
-        elif norm.track_running_stats:
-            norm.num_batches_tracked.add_(1)
-    return input.replace_feature(made)
+    return input.replace_feature(apply_batch_norm(norm, input.features, input.level, relu=relu))
 
 
 def apply_rowwise(module: nn.Module, input: SparseConvTensor) -> SparseConvTensor:
