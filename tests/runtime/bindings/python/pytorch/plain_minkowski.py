@@ -162,7 +162,9 @@ def _pairs(
     for k in range(kernel.volume):
         met = [(rows.get(_shifted(cell, kernel.offset(k), stride), -1), row) for row, cell in enumerate(coarse)]
         met = [pair for pair in met if pair[0] >= 0]
-        found.append(tuple(torch.tensor(side, dtype=torch.int64) for side in (zip(*met, strict=True) if met else ((), ()))))
+        found.append(
+            tuple(torch.tensor(side, dtype=torch.int64) for side in (zip(*met, strict=True) if met else ((), ())))
+        )
     return found
 
 
@@ -229,7 +231,13 @@ class MinkowskiGenerativeConvolutionTranspose(MinkowskiConvolutionTranspose):
 
 class MinkowskiChannelwiseConvolution(_Layer):
     def __init__(
-        self, channels: int, kernel_size: Any, stride: Any = 1, dilation: Any = 1, bias: bool = False, dimension: int = 3
+        self,
+        channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        dilation: Any = 1,
+        bias: bool = False,
+        dimension: int = 3,
     ) -> None:
         super().__init__()
         self.generator = KernelGenerator(kernel_size, stride, dilation, dimension=dimension)

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import minkowski_networks  # noqa: E402
-import minuet.torch.minkowski as ME  # noqa: E402, N814
+import minuet.torch.minkowski as ME  # noqa: E402, N812
 import numpy as np  # noqa: E402
 import plain_minkowski  # noqa: E402
 from torch import nn  # noqa: E402
@@ -24,17 +24,33 @@ Layers = Callable[[Any], list[nn.Module]]
 LAYERS: dict[str, tuple[int, Layers]] = {
     "stride 1": (3, lambda m: [m.MinkowskiConvolution(4, 6, 3, bias=True), m.MinkowskiConvolution(6, 5, 5)]),
     "mixed sizes": (3, lambda m: [m.MinkowskiConvolution(4, 6, (3, 1, 5), dilation=(1, 1, 2))]),
-    "even": (3, lambda m: [m.MinkowskiConvolution(4, 6, 2), m.MinkowskiConvolution(6, 5, (4, 3, 2), dilation=(1, 2, 1))]),
+    "even": (
+        3,
+        lambda m: [m.MinkowskiConvolution(4, 6, 2), m.MinkowskiConvolution(6, 5, (4, 3, 2), dilation=(1, 2, 1))],
+    ),
     "one offset": (3, lambda m: [m.MinkowskiConvolution(4, 6, 1, bias=True), m.MinkowskiConvolution(6, 5, 1, 2)]),
     "one offset transposed": (3, lambda m: [m.MinkowskiConvolutionTranspose(4, 6, 1, bias=True)]),
     "cross": (
         3,
         lambda m: [
-            m.MinkowskiConvolution(4, 6, kernel_generator=m.KernelGenerator((3, 5, 3), region_type=m.RegionType.HYPER_CROSS, dimension=3), dimension=3),  # noqa: E501
-            m.MinkowskiConvolution(6, 5, kernel_generator=m.KernelGenerator(3, 2, 2, region_type=m.RegionType.HYPER_CROSS, dimension=3), dimension=3),  # noqa: E501
+            m.MinkowskiConvolution(
+                4,
+                6,
+                kernel_generator=m.KernelGenerator((3, 5, 3), region_type=m.RegionType.HYPER_CROSS, dimension=3),
+                dimension=3,
+            ),
+            m.MinkowskiConvolution(
+                6,
+                5,
+                kernel_generator=m.KernelGenerator(3, 2, 2, region_type=m.RegionType.HYPER_CROSS, dimension=3),
+                dimension=3,
+            ),
         ],
     ),
-    "strides": (3, lambda m: [m.MinkowskiConvolution(4, 6, 2, 2), m.MinkowskiConvolution(6, 5, 3, (1, 2, 3), bias=True)]),
+    "strides": (
+        3,
+        lambda m: [m.MinkowskiConvolution(4, 6, 2, 2), m.MinkowskiConvolution(6, 5, 3, (1, 2, 3), bias=True)],
+    ),
     "wide and even strides": (3, lambda m: [m.MinkowskiConvolution(4, 6, 4, 2), m.MinkowskiConvolution(6, 5, 5, 2)]),
     "there and back": (
         3,
@@ -113,9 +129,12 @@ LAYERS: dict[str, tuple[int, Layers]] = {
             m.MinkowskiBatchNorm(8, eps=1e-3, momentum=0.02),
             m.MinkowskiReLU(inplace=True),
             m.MinkowskiConvolution(8, 8, 2, 2),
-            m.MinkowskiBatchNorm(8, momentum=None),
-            m.MinkowskiInstanceNorm(8),
             m.MinkowskiBatchNorm(8, affine=False, track_running_stats=False),
+            m.MinkowskiReLU(),
+            m.MinkowskiConvolution(8, 8, 3),
+            m.MinkowskiBatchNorm(8, momentum=None),
+            m.MinkowskiReLU(),
+            m.MinkowskiInstanceNorm(8),
         ],
     ),
     "one axis": (1, lambda m: [m.MinkowskiConvolution(4, 6, 3, dimension=1), m.MinkowskiMaxPooling(2, 2, dimension=1)]),

@@ -122,6 +122,8 @@ class KernelGenerator:
         if not self.is_cell:
             return self.arguments()
         # A pooling over cells takes what is in them: dilation has no effect, and odd sizes begin at 0 too.
+        if max(self.kernel_size) <= 2:
+            return {"kernel_size": self.kernel_size}
         return {"offsets": list(itertools.product(*[range(size) for size in self.kernel_size]))}
 
     def __repr__(self) -> str:

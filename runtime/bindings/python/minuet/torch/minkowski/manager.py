@@ -191,10 +191,12 @@ class CoordinateManager:
         """Returns the key of the set with one row for each cloud, where global poolings lead."""
         key = CoordinateMapKey((0,) * self.D)
         if key not in self._levels:
-            device = next(iter(self._levels.values())).coordinates.device
-            rows = torch.arange(self.number_of_unique_batch_indices(), dtype=torch.int32, device=device)
+            first = next(iter(self._levels.values()))
+            clouds = self.number_of_unique_batch_indices()
+            rows = torch.arange(clouds, dtype=torch.int32, device=first.coordinates.device)
             cells = torch.nn.functional.pad(rows[:, None], (0, self.D)).contiguous()
-            self._levels[key] = Geometry(cells, batch_size=len(rows)).level
+            capacities = None if first.count is None else [clouds]
+            self._levels[key] = Geometry(cells, batch_size=clouds, capacities=capacities).level
         return key
 
     def __repr__(self) -> str:
