@@ -293,6 +293,13 @@ def test_networks_are_copied_pickled_and_converted():
     assert list(converted.state_dict()) == list(network.state_dict())
     assert "in=4, out=6, kernel_size=[3, 3, 3]" in repr(network)
 
+    class Network(ME.MinkowskiNetwork):
+        def forward(self, x: ME.SparseTensor) -> ME.SparseTensor:
+            return network(x)
+
+    other = ME.SparseTensor(x.F, x.C, minkowski_algorithm=ME.MinkowskiAlgorithm.SPEED_OPTIMIZED)
+    assert torch.equal(Network(3)(other).F, wanted)
+
 
 def test_half_precision_and_autocast():
     x = small()

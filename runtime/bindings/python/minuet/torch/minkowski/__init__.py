@@ -24,6 +24,9 @@ from .kernels import (
 from .manager import (
     CoordinateManager,
     CoordinateMapKey,
+    CoordinateMapType,
+    GPUMemoryAllocatorType,
+    MinkowskiAlgorithm,
     SparseTensorOperationMode,
     clear_global_coordinate_manager,
     global_coordinate_manager,
@@ -32,6 +35,7 @@ from .manager import (
     sparse_tensor_operation_mode,
 )
 from .ops import (
+    MinkowskiNetwork,
     MinkowskiPruning,
     MinkowskiStackCat,
     MinkowskiStackMean,
@@ -108,7 +112,10 @@ __all__ = [
     "ConvolutionMode",
     "CoordinateManager",
     "CoordinateMapKey",
+    "CoordinateMapType",
+    "GPUMemoryAllocatorType",
     "KernelGenerator",
+    "MinkowskiAlgorithm",
     "MinkowskiAlphaDropout",
     "MinkowskiAvgPooling",
     "MinkowskiBatchNorm",
@@ -140,6 +147,7 @@ __all__ = [
     "MinkowskiLogSigmoid",
     "MinkowskiLogSoftmax",
     "MinkowskiMaxPooling",
+    "MinkowskiNetwork",
     "MinkowskiNonlinearityBase",
     "MinkowskiPReLU",
     "MinkowskiPoolingTranspose",

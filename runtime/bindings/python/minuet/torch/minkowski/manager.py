@@ -55,6 +55,28 @@ class CoordinateMapKey:
         return True
 
 
+class CoordinateMapType(Enum):
+    """Where MinkowskiEngine keeps coordinates. Here they are where the tensors are."""
+
+    CPU = 0
+    CUDA = 1
+
+
+class GPUMemoryAllocatorType(Enum):
+    """Where MinkowskiEngine takes memory from. Here it is torch's."""
+
+    PYTORCH = 0
+    CUDA = 1
+
+
+class MinkowskiAlgorithm(Enum):
+    """How MinkowskiEngine lists pairs. Here the library chooses."""
+
+    DEFAULT = 0
+    MEMORY_EFFICIENT = 1
+    SPEED_OPTIMIZED = 2
+
+
 class CoordinateManager:
     """Sets of coordinates and their kernel maps. Tensors with one manager share both.
 

@@ -183,6 +183,14 @@ class MinkowskiToDenseTensor(nn.Module):
         return input.dense(self.shape)[0]
 
 
+class MinkowskiNetwork(nn.Module):
+    """A network of layers with D axes, which other classes derive from."""
+
+    def __init__(self, D: int) -> None:  # noqa: N803
+        super().__init__()
+        self.D = D
+
+
 class MinkowskiToFeature(nn.Module):
     """Gives the features alone."""
 
