@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import io
+import pathlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -301,6 +304,43 @@ def test_sums_of_tensors_with_other_voxels(generator):
 
     plain, ours = pair_of(lambda m: m.MinkowskiConvolution(4, 4, 3, dimension=3))
     expect_same(plain, ours, run, features)
+
+
+def test_the_examples_of_the_page_run():
+    page = pathlib.Path(ME.__file__).parents[1] / "PEERS.md"
+    examples = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert len(examples) == 3
+    for example in examples:
+        exec(compile(example, page.name, "exec"), {})
+
+
+def test_checkpoints_load_both_ways():
+    """A file with hand-made weights under the engine's names gives what these weights mean, and comes back the same."""
+    network = nn.Sequential(
+        ME.MinkowskiConvolution(1, 1, 3, bias=True, dimension=2), ME.MinkowskiBatchNorm(1), ME.MinkowskiLinear(1, 1)
+    )
+    state = {
+        "0.kernel": torch.arange(9.0).view(9, 1, 1),
+        "0.bias": torch.tensor([[0.5]]),
+        "1.bn.weight": torch.tensor([2.0]),
+        "1.bn.bias": torch.tensor([1.0]),
+        "1.bn.running_mean": torch.tensor([3.0]),
+        "1.bn.running_var": torch.tensor([4.0 - 1e-5]),
+        "1.bn.num_batches_tracked": torch.tensor(7),
+        "2.linear.weight": torch.tensor([[10.0]]),
+        "2.linear.bias": torch.tensor([-1.0]),
+    }
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    network.load_state_dict(torch.load(file))
+    for name, value in network.state_dict().items():
+        assert torch.equal(value, state.pop(name)), name
+    assert not state
+    # The second voxel is one step along the first axis: weight 5 of the first output, and weight 3 of the second one.
+    x = ME.SparseTensor(torch.tensor([[1.0], [100.0]]), torch.tensor([[0, 4, 4], [0, 5, 4]]))
+    sums = torch.tensor([[4.0 + 500], [3 + 400]]) + 0.5
+    torch.testing.assert_close(network.eval()(x).F, ((sums - 3) + 1) * 10 - 1)
 
 
 def test_state_dicts_have_the_names_and_shapes_of_the_engine():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import math
 from collections.abc import Callable
 from typing import Any
@@ -178,6 +179,31 @@ def test_res_unet(shape, generator):
     features = torch.from_numpy(generator.normal(size=(len(cloud), CHANNELS)))
     plain, ours = pair_of(lambda t: res_unet(t, CHANNELS, 5, [8, 8, 16]))
     expect_same(plain, ours, cloud, features, shape, 2e-4)
+
+
+def test_checkpoints_load_both_ways():
+    """A file with hand-made weights under the engine's names gives what these weights mean, and comes back the same."""
+    network = nn.Sequential(torchsparse.nn.Conv3d(1, 1, 3, bias=True), torchsparse.nn.BatchNorm(1))
+    state = {
+        "0.kernel": torch.arange(27.0).view(27, 1, 1),
+        "0.bias": torch.tensor([0.5]),
+        "1.weight": torch.tensor([2.0]),
+        "1.bias": torch.tensor([1.0]),
+        "1.running_mean": torch.tensor([3.0]),
+        "1.running_var": torch.tensor([4.0 - 1e-5]),
+        "1.num_batches_tracked": torch.tensor(7),
+    }
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    network.load_state_dict(torch.load(file))
+    for name, value in network.state_dict().items():
+        assert torch.equal(value, state.pop(name)), name
+    assert not state
+    # The second voxel is one step along x: weight 14 of the first output, and weight 12 of the second one.
+    x = torchsparse.SparseTensor(torch.tensor([[1.0], [100.0]]), torch.tensor([[0, 4, 4, 4], [0, 5, 4, 4]]))
+    sums = torch.tensor([[13.0 + 1400], [12 + 1300]]) + 0.5
+    torch.testing.assert_close(network.eval()(x).feats, (sums - 3) + 1)
 
 
 def test_state_dicts_have_the_names_and_shapes_of_the_engine():

@@ -12,7 +12,7 @@ from .. import functional as F  # noqa: N812
 from .._links import unique_rows
 from .kernels import ConvolutionMode, KernelGenerator, reached_cells
 from .manager import CoordinateMapKey
-from .tensor import SparseTensor, _cells
+from .tensor import SparseTensor, cells_of
 
 
 def require_input(input: Any, dimension: int, layer: nn.Module) -> SparseTensor:
@@ -51,7 +51,7 @@ def output_key(
         strides = [stride * step for stride, step in zip(input.tensor_stride, steps, strict=True)]
     if coordinates is not None:
         first, _ = unique_rows(coordinates)
-        return manager.insert(_cells(coordinates[first], strides), strides)
+        return manager.insert(cells_of(coordinates[first], strides), strides)
     known = CoordinateMapKey(tuple(strides))
     if manager.exists(known) and not expands:
         return known

@@ -246,7 +246,7 @@ class SparseTensor(Tensor):
                     "one of them"
                 )
             self._manager = coordinate_manager or manager_for(coordinates.shape[1] - 1)
-            cells = _cells(coordinates, numbers_of(tensor_stride, self.D, "tensor_stride"))
+            cells = cells_of(coordinates, numbers_of(tensor_stride, self.D, "tensor_stride"))
             if capacities is None and count is None:
                 first, kind = unique_rows(cells)
                 if len(first) < len(cells):
@@ -424,7 +424,7 @@ class SparseTensor(Tensor):
         )
 
 
-def _cells(coordinates: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+def cells_of(coordinates: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
     """Returns coordinates in cells of their tensor stride, int32."""
     if coordinates.is_floating_point():
         coordinates = torch.floor(coordinates)
