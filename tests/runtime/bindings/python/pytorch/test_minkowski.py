@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import minkowski_networks  # noqa: E402
+import minuet  # noqa: E402
 import minuet.torch.minkowski as ME  # noqa: E402, N812
 import numpy as np  # noqa: E402
 import plain_minkowski  # noqa: E402
@@ -253,6 +254,24 @@ def test_mink_unet14(ndim, generator):
     planes = [8, 8, 16, 16, 16, 8, 8, 8]
     plain, ours = pair_of(lambda m: minkowski_networks.mink_unet14(m, CHANNELS, 5, 8, planes, ndim))
     expect_same(plain, ours, lambda n, m, f: [n(m.SparseTensor(f, cloud))], features, 2e-4)
+
+
+def test_a_checkpoint_runs_in_minuet_without_torch(context, cpu, tmp_path, generator):
+    """The network of the library reads the checkpoint in MinkowskiEngine's order, and computes the same."""
+    widths = [8, 8, 16, 16, 24, 16, 16, 8, 8]
+    network = minkowski_networks.mink_unet14(ME, CHANNELS, 20, widths[0], widths[1:], 3)
+    cloud = torch.unique(draw_cloud(generator, 3, 300), dim=0)
+    features = torch.from_numpy(generator.normal(size=(len(cloud), CHANNELS))).float()
+    for _ in range(3):
+        network(ME.SparseTensor(features, cloud))
+    wanted = network.eval()(ME.SparseTensor(features, cloud)).F.detach()
+    torch.save(network.state_dict(), tmp_path / "minkunet14a.pth")
+    plan = minuet.Plan.network(context, "minkunet14a", channels=widths, weights=tmp_path / "minkunet14a.pth")
+    plan.load(cpu)
+    execution = minuet.Execution(plan, cpu)
+    execution.prepare(cpu.to_device(cloud.numpy()))
+    found = torch.from_numpy(cpu.to_host(execution.run(cpu.to_device(features.numpy()))).copy())
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-3)
 
 
 def test_resnet14(generator):

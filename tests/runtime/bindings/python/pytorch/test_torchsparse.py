@@ -12,6 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import minuet  # noqa: E402
 import minuet.torch.torchsparse as torchsparse  # noqa: E402
 import numpy as np  # noqa: E402
 import plain_torchsparse  # noqa: E402
@@ -204,6 +205,56 @@ def test_checkpoints_load_both_ways():
     x = torchsparse.SparseTensor(torch.tensor([[1.0], [100.0]]), torch.tensor([[0, 4, 4, 4], [0, 5, 4, 4]]))
     sums = torch.tensor([[13.0 + 1400], [12 + 1300]]) + 0.5
     torch.testing.assert_close(network.eval()(x).feats, (sums - 3) + 1)
+
+
+def test_a_checkpoint_runs_in_minuet_without_torch(context, cpu, tmp_path, generator):
+    """A network of the library reads the checkpoint in TorchSparse's order, and computes the same."""
+    description = {
+        "name": "small_unet",
+        "ndim": 3,
+        "in_channels": CHANNELS,
+        "channels": [8, 16],
+        "weights_order": "torchsparse",
+        "layers": [
+            {"op": "block", "name": "first", "width": 0, "kernel_size": 3, "output": "skip"},
+            {"op": "block", "name": "down", "width": 1, "kernel_size": 2, "stride": 2},
+            {"op": "block", "name": "within", "width": 1, "kernel_size": 3},
+            {"op": "up", "name": "up", "width": 0, "kernel_size": 2, "stride": 2, "onto": "skip"},
+            {"op": "concat", "with": "skip"},
+            {"op": "head", "name": "final"},
+        ],
+    }
+    spnn = torchsparse.nn
+
+    def block(before: int, width: int, *args: int, transposed: bool = False) -> nn.Module:
+        convolution = spnn.Conv3d(before, width, *args, transposed=transposed)
+        return nn.Sequential(convolution, spnn.BatchNorm(width), spnn.ReLU(True))
+
+    parts = {"first": block(CHANNELS, 8, 3), "down": block(8, 16, 2, 2), "within": block(16, 16, 3)}
+    parts["up"] = block(16, 8, 2, 2, transposed=True)
+    network = nn.ModuleDict({**parts, "final": spnn.Conv3d(16, 20, 1, bias=True)})
+
+    def run(features: torch.Tensor) -> torch.Tensor:
+        # With even lengths, no voxel is at a border that a stride of 2 drops.
+        skip = network["first"](torchsparse.SparseTensor(features, cloud, spatial_range=(CLOUDS, 10, 8, 12)))
+        x = network["up"](network["within"](network["down"](skip)))
+        return network["final"](torchsparse.cat([x, skip])).feats
+
+    cloud = draw_cloud(generator)
+    features = torch.from_numpy(generator.normal(size=(len(cloud), CHANNELS))).float()
+    for _ in range(3):
+        run(features)
+    network.eval()
+    wanted = run(features).detach()
+    torch.save(network.state_dict(), tmp_path / "unet.pth")
+    names = {f"{part}.0.kernel": f"{part}.conv.weight" for part in parts}
+    names.update({f"{part}.1.": f"{part}.bn." for part in parts}, **{"final.kernel": "final.weight"})
+    plan = minuet.Plan.network(context, description=description, weights=tmp_path / "unet.pth", weights_map=names)
+    plan.load(cpu)
+    execution = minuet.Execution(plan, cpu)
+    execution.prepare(cpu.to_device(cloud.numpy()))
+    found = torch.from_numpy(cpu.to_host(execution.run(cpu.to_device(features.numpy()))).copy())
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-3)
 
 
 def test_state_dicts_have_the_names_and_shapes_of_the_engine():

@@ -69,7 +69,7 @@ def conv3d(
     if generative:
         raise ValueError(
             "generative convolutions are not covered: in TorchSparse they clamp the coordinates, and need a kmap_mode "
-            "that is not the default. Use minuet.torch.minkowski, or sparse convolutions of minuet.torch.spconv"
+            "that is not the default. minuet.torch.minkowski has a layer that makes all that its kernel reaches"
         )
     if size == steps == (1, 1, 1):
         made = F.convolution(input.rows(), weight.view(1, *weight.shape[-2:]), bias, submanifold=True)
