@@ -65,6 +65,18 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: (lambda x: ME.MinkowskiBroadcast()(x, x))(small()),
         "give the result of a global pooling",
     ),
+    "coordinates of another manager": (lambda: conv(4, 4, 3)(small(), small()), "different coordinate managers"),
+    "broadcast of fewer clouds": (
+        lambda: (
+            lambda x, pooled: (
+                ME.SparseTensor(
+                    torch.ones(1, 4), torch.tensor([[5, 0, 0, 0]]).int(), coordinate_manager=x.coordinate_manager
+                ),
+                ME.MinkowskiBroadcast()(x, pooled),
+            )
+        )(*(lambda x: (x, ME.MinkowskiGlobalMaxPooling()(x)))(small())),
+        "give the result of a global pooling",
+    ),
     "other managers": (lambda: small() + small(), "different coordinate managers: give coordinate_manager"),
     "other sets": (lambda: (lambda x: ME.cat(x, conv(4, 4, 2, 2)(x)))(small()), "use . or MinkowskiUnion"),
     "one tensor": (lambda: ME.cat(small()), "1 tensors are given, and 2 or more are needed"),

@@ -158,6 +158,13 @@ def test_broadcasts():
     assert pooled.C.tolist() == [[0, 0, 0, 0], [1, 0, 0, 0]]
     own = torch.stack([rows.amax(0) for rows in x.decomposed_features])[x.C[:, 0].long()]
     assert torch.equal(ME.MinkowskiBroadcast()(x, pooled).F, own)
+    more = torch.tensor([[3, 0, 0, 0]], dtype=torch.int32)
+    y = ME.SparseTensor(torch.ones(1, 4), more, coordinate_manager=x.coordinate_manager)
+    wide = ME.MinkowskiGlobalMaxPooling()(y)
+    assert wide.F.tolist() == [[0] * 4] * 3 + [[1] * 4]
+    assert torch.equal(ME.MinkowskiBroadcast()(y, wide).F, y.F)
+    x, pooled = small(), ME.MinkowskiGlobalMaxPooling()
+    pooled = pooled(x)
     assert torch.equal(ME.MinkowskiBroadcastAddition()(x, pooled).F, x.F + own)
     assert torch.equal(ME.MinkowskiBroadcastMultiplication()(x, pooled).F, x.F * own)
     assert torch.equal(ME.MinkowskiBroadcastConcatenation()(x, pooled).F, torch.cat([x.F, own], 1))

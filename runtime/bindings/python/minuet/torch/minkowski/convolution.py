@@ -12,7 +12,7 @@ from .. import functional as F  # noqa: N812
 from .._links import unique_rows
 from .kernels import ConvolutionMode, KernelGenerator, reached_cells
 from .manager import CoordinateMapKey
-from .tensor import SparseTensor, cells_of
+from .tensor import SparseTensor, cells_of, require_same_manager
 
 
 def require_input(input: Any, dimension: int, layer: nn.Module) -> SparseTensor:
@@ -36,6 +36,7 @@ def output_key(
     manager, key = input.coordinate_manager, input.coordinate_map_key
     steps = generator.kernel_stride
     if isinstance(coordinates, SparseTensor):
+        require_same_manager([input, coordinates])
         return coordinates.coordinate_map_key
     if isinstance(coordinates, CoordinateMapKey):
         return coordinates

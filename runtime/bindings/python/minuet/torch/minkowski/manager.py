@@ -102,7 +102,7 @@ class CoordinateManager:
         self._levels: dict[CoordinateMapKey, Level] = {}
         self._coordinates: dict[CoordinateMapKey, torch.Tensor] = {}
         self._links: dict[tuple[CoordinateMapKey, CoordinateMapKey], Link] = {}
-        self._batch_size = 0
+        self._clouds: dict[CoordinateMapKey, int] = {}
         self._inserted = 0
 
     def insert(
@@ -196,30 +196,36 @@ class CoordinateManager:
         return self.level(coordinate_map_key).rows
 
     def number_of_unique_batch_indices(self) -> int:
-        """Returns the number of clouds: the largest batch index of the first set, and one."""
-        if not self._batch_size:
-            level = next(iter(self._levels.values()))
-            self._batch_size = level.geometry.batch_size
-            if not self._batch_size:
-                if level.count is not None:
-                    raise ValueError(
-                        "the number of clouds is not known in capacity mode: give batch_size to the SparseTensor"
-                    )
-                batch = level.coordinates[:, 0]
-                self._batch_size = 1 + read_numbers(batch.max().view(1))[0] if len(batch) else 0
-        return self._batch_size
+        """Returns the number of clouds: the largest batch index of all sets, and one."""
+        return max((self._clouds_of(key) for key in list(self._levels) if max(key.tensor_stride)), default=0)
+
+    def _clouds_of(self, key: CoordinateMapKey) -> int:
+        level = self._levels[key]
+        if level.parent is not None:
+            return 0  # The finer set has the same clouds.
+        if key not in self._clouds:
+            count = level.geometry.batch_size
+            if not count and level.count is not None:
+                raise ValueError(
+                    "the number of clouds is not known in capacity mode: give batch_size to the SparseTensor"
+                )
+            if not count and level.rows:
+                count = 1 + read_numbers(level.coordinates[:, 0].max().view(1))[0]
+            self._clouds[key] = count
+        return self._clouds[key]
 
     def origin(self) -> CoordinateMapKey:
         """Returns the key of the set with one row for each cloud, where global poolings lead."""
-        key = CoordinateMapKey((0,) * self.D)
-        if key not in self._levels:
-            first = next(iter(self._levels.values()))
-            clouds = self.number_of_unique_batch_indices()
-            rows = torch.arange(clouds, dtype=torch.int32, device=first.coordinates.device)
-            cells = torch.nn.functional.pad(rows[:, None], (0, self.D)).contiguous()
-            capacities = None if first.count is None else [clouds]
-            self._levels[key] = Geometry(cells, batch_size=clouds, capacities=capacities).level
-        return key
+        clouds = self.number_of_unique_batch_indices()
+        for key, level in self._levels.items():
+            if not max(key.tensor_stride) and level.rows == clouds:
+                return key
+        first = next(iter(self._levels.values()))
+        rows = torch.arange(clouds, dtype=torch.int32, device=first.coordinates.device)
+        cells = torch.nn.functional.pad(rows[:, None], (0, self.D)).contiguous()
+        capacities = None if first.count is None else [clouds]
+        level = Geometry(cells, batch_size=clouds, capacities=capacities).level
+        return self._add(level, [0] * self.D, "")
 
     def __repr__(self) -> str:
         sets = "".join(f"\n  {list(key.tensor_stride)}:{key.string_id!r}" for key in self._levels)
