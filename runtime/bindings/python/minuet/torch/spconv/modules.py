@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any, Union
+from typing import Any
 
 import torch
 from torch import nn
 
+from .._clouds import BatchNorm, apply_batch_norm
 from .._levels import Level
-from .._normalization import batch_norm
 from .core import SparseConvTensor
-
-BatchNorm = Union[nn.BatchNorm1d, nn.SyncBatchNorm]  # noqa: UP007
 
 #: Layers of torch that treat each row by itself.
 _ROWWISE = (
@@ -85,38 +83,7 @@ def assign_name_for_sparse_modules(module: nn.Module) -> None:
 
 def normalize(norm: BatchNorm, input: SparseConvTensor, *, relu: bool = False) -> SparseConvTensor:
     """Applies a batch norm of torch, and a ReLU behind it, in one pass. Statistics count the rows in use."""
-    if input.channels != norm.num_features:
-        raise ValueError(f"features have {input.channels} channels, and the batch norm has {norm.num_features}")
-    # A momentum of 0 leaves the running statistics as they are.
-    tracks = norm.track_running_stats and (norm.momentum != 0 or not norm.training)
-    made, kept = batch_norm(
-        input.sparse(),
-        norm.weight,
-        norm.bias,
-        norm.running_mean if tracks else None,
-        norm.running_var if tracks else None,
-        training=norm.training or not norm.track_running_stats,
-        momentum=norm.momentum,
-        eps=norm.eps,
-        batches=norm.num_batches_tracked.view(1) if tracks else None,
-        relu=relu,
-        group=_group_of(norm),
-    )
-    with torch.no_grad():
-        if kept is not None:
-            norm.running_mean.copy_(kept.mean)
-            norm.running_var.copy_(kept.variance)
-        if norm.training and norm.track_running_stats:
-            norm.num_batches_tracked.add_(1)
-    return input._replaced(made.features)
-
-
-def _group_of(norm: BatchNorm) -> Any:
-    """Returns the process group whose ranks share statistics, or None."""
-    if not isinstance(norm, nn.SyncBatchNorm) or not torch.distributed.is_initialized():
-        return None
-    group = torch.distributed.group.WORLD if norm.process_group is None else norm.process_group
-    return group if torch.distributed.get_world_size(group) > 1 else None
+    return input._replaced(apply_batch_norm(norm, input.features, input.level, relu=relu))
 
 
 def apply_rowwise(module: nn.Module, input: SparseConvTensor) -> SparseConvTensor:
