@@ -12,7 +12,6 @@ from ._geometry import Level
 from ._normalization import batch_norm
 from ._sparse_tensor import SparseTensor
 
-
 BatchNorm = Union[nn.BatchNorm1d, nn.SyncBatchNorm]  # noqa: UP007
 
 

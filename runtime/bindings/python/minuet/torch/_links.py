@@ -13,8 +13,9 @@ from typing import Any
 import torch
 
 from . import functional as F  # noqa: N812
-from ._geometry import Geometry, Level, Rule, read_numbers
+from ._geometry import Geometry, Level
 from ._keys import Numbers
+from ._rules import Rule, read_numbers
 from ._sparse_tensor import SparseTensor
 
 _MOST_CELLS = 2**62

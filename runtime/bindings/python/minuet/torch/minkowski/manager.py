@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from .._geometry import CapacityOf, Geometry, Level, read_numbers
+from .._geometry import CapacityOf, Geometry, Level
 from .._keys import Numbers
 from .._links import Link, link_levels
+from .._rules import read_numbers
 
 
 def numbers_of(value: Any, dimension: int, what: str) -> list[int]:

@@ -10,8 +10,9 @@ import torch
 
 from .. import functional as F  # noqa: N812
 from .._dense import to_dense
-from .._geometry import CapacityOf, Geometry, Level, read_numbers
+from .._geometry import CapacityOf, Geometry, Level
 from .._links import Link, unique_rows
+from .._rules import read_numbers
 from .._sparse_tensor import SparseTensor as Rows
 
 Three = tuple[int, int, int]

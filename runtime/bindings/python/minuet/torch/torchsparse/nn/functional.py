@@ -8,8 +8,9 @@ import torch
 from torch.nn import functional as dense
 
 from ... import functional as F  # noqa: N812
-from ..._geometry import Geometry, Level, read_numbers
+from ..._geometry import Geometry, Level
 from ..._links import Link, Side
+from ..._rules import read_numbers
 from ..tensor import SparseTensor, Strided, fapply, make_ntuple
 
 
