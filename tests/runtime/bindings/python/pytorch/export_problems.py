@@ -20,7 +20,7 @@ def train_a_little(module: nn.Module, *arguments: Any) -> nn.Module:
     generator = torch.Generator().manual_seed(5)
     for name, tensor in module.state_dict().items():
         if tensor.dim() == 1 and tensor.is_floating_point():
-            if name.endswith("running_var") or name.endswith("weight"):
+            if name.endswith(("running_var", "weight")):
                 tensor.copy_(0.5 + torch.rand(tensor.shape, generator=generator))
             else:
                 tensor.copy_(torch.randn(tensor.shape, generator=generator) / 4)
@@ -70,7 +70,9 @@ class Deployed:
         for number, info in enumerate(self.plan.outputs):
             shape = self.execution.output_shape(number)
             kind = {"bfloat16": "uint16"}.get(info.dtype, info.dtype)
-            out.append(np.frombuffer(b"\xff" * int(np.prod(shape)) * np.dtype(kind).itemsize, kind).reshape(shape).copy())
+            out.append(
+                np.frombuffer(b"\xff" * int(np.prod(shape)) * np.dtype(kind).itemsize, kind).reshape(shape).copy()
+            )
         self.execution.run(*map(array_of, inputs), out=out)
         return [tensor_of(array, inputs[0].dtype) for array in out]
 
@@ -96,5 +98,6 @@ def expect_near(found: torch.Tensor, wanted: torch.Tensor, bound: float | None =
     """Compares with the bound of the dtype, in terms of the largest value."""
     assert found.shape == wanted.shape and found.dtype == wanted.dtype
     limit = BOUNDS[wanted.dtype] if bound is None else bound
+    wanted = wanted.detach()
     worst = float((found.double() - wanted.double()).abs().max())
     assert worst <= limit * max(float(wanted.double().abs().max()), 1e-3), f"off by {worst}"

@@ -37,17 +37,22 @@ def export(
     The module runs once on the example, in eval mode and without gradients, and its ops are recorded. A batch norm
     behind a convolution becomes the norm of that layer, and what no result needs is left out.
 
-    Plan.network runs the network. Its rows have the order of the module's: that of the caller on the level of the input,
-    and that of the library on other levels. Convolutions, poolings, sums and concats of float32 have the same bits as
-    the module's. Batch norms are folded into the convolutions, and linear layers and functions such as sigmoid run other
-    kernels than torch's, so that these differ by some roundings. In float16 and bfloat16, several ops that run as one
-    kernel are rounded once, where the module rounds after each op.
+    Plan.network runs the network. Its rows have the order of the module's: that of the caller on the level of the
+    input, and that of the library on other levels. What is the same to the last bit:
+
+    - In float32: convolutions, inverse convolutions, poolings, ReLUs, sums, products and concats, and on the
+      CPU also minuet.torch.BatchNorm behind a convolution without a bias.
+    - Not batch norms of torch, which a network folds into the convolutions; not transposed convolutions, which add in
+      another order; not linear layers, other norms and functions such as the sigmoid, for which torch has other
+      kernels. These differ by some roundings.
+    - In float16 and bfloat16 the same holds, but where a network computes several ops in one kernel it rounds once, and
+      the module after each op.
 
     Args:
         module: what is exported. Its train or eval modes are the same afterwards.
-        example: its argument, or a tuple of its arguments. A SparseConvTensor, a SparseTensor, or the features,
-            [rows, channels], and the coordinates of the sparse tensor that the module makes itself are found in it, also
-            in lists, tuples and dicts. Two voxels or more; the description does not depend on which.
+        example: its argument, or a tuple of its arguments, with two voxels or more. The input of the network is the
+            SparseConvTensor or the SparseTensor in it, or else the features [rows, channels] and the coordinates of
+            which the module makes one. They may lie in lists, tuples and dicts.
         path: a folder. NAME.json, NAME.safetensors and the bundles are written there. None: nothing is written.
         name: of the network and of the files; None: that of the module's class.
         shape: cells of the input along each axis, where neither the example nor the module tells them.
@@ -62,8 +67,12 @@ def export(
     Raises:
         ExportError: the module does something that no layer of a network does. The message names the op and the module.
     """
+    module = getattr(module, "_orig_mod", module)  # What torch.compile made its module of.
     if archs and path is None:
         raise ValueError("archs is given, and bundles need a folder: give path")
+    title = type(module).__name__ if name is None else name
+    if not title or set(title) & set("/\\"):
+        raise ValueError(f"name is {title!r}, and files are called by it: give a name without slashes")
     recorder = Recorder(module, shape)
     arguments = example if isinstance(example, tuple) else (example,)
     given = tuple(_fresh(argument, recorder, f"input.{number}") for number, argument in enumerate(arguments))
@@ -78,10 +87,9 @@ def export(
     found = _results(recorder, result, outputs)
     if recorder.root is None:
         raise ExportError(
-            "the module runs no sparse layer: a network needs at least one convolution or pooling, or a SparseConvTensor "
-            "or SparseTensor in the example"
+            "the module runs no sparse layer, so that its coordinates are not known: give a SparseConvTensor or a "
+            "SparseTensor in the example"
         )
-    title = name or type(module).__name__
     description, weights = Describer(recorder.nodes, found, recorder.root).description(title)
     kinds = [tensor.dtype for tensor in _tensors(given) if tensor.is_floating_point()]
     made = Exported(
@@ -111,8 +119,7 @@ def _fresh(value: Any, recorder: Recorder, name: str) -> Any:
         _note(recorder, fresh.features, fresh.coordinates, level.shape, batch, name)
         return fresh
     if isinstance(value, torch.Tensor):
-        if value.is_floating_point() and value.dim() == 2:
-            _check_rows(value, name)
+        if value.is_floating_point() and value.dim() == 2 and value.shape[0] > 1:
             recorder.add_input(value, name)
         else:
             recorder.bind(value, _argument(name, value))
@@ -120,30 +127,32 @@ def _fresh(value: Any, recorder: Recorder, name: str) -> Any:
     if isinstance(value, Mapping):
         return {key: _fresh(item, recorder, str(key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_fresh(item, recorder, f"{name}.{number}") for number, item in enumerate(value))
+        items = [_fresh(item, recorder, f"{name}.{number}") for number, item in enumerate(value)]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
 
 
 _CAPACITY = (
-    "the example is in capacity mode: make its sparse tensor without count and capacities. The exported network has both "
-    "modes"
+    "the example is in capacity mode: make its sparse tensor without count and capacities. The exported network has "
+    "both modes"
 )
 
 
 def _check_rows(features: torch.Tensor, name: str) -> None:
     if features.shape[0] < 2:
         raise ExportError(
-            f"{name} has {features.shape[0]} rows: give an example of two voxels or more, so that rows can be told from "
-            "constants"
+            f"{name} has {features.shape[0]} rows: give an example of two voxels or more, so that rows can be told "
+            "from constants"
         )
 
 
 def _argument(name: str, value: torch.Tensor) -> Unknown:
     text = (
         f"the argument {name!r} is {value.dtype} of the shape {list(value.shape)}, and layers read features "
-        "[rows, channels]: compute the rest in the program, and export the part of the module behind it"
+        "[rows, channels] of two rows or more: compute the rest in the program, and export the part of the module "
+        "behind it"
     )
-    return Unknown("an argument", "", text, value.is_floating_point())
+    return Unknown("an argument", "", text, value.is_floating_point(), is_argument=True)
 
 
 def _note(recorder: Recorder, features: Any, coordinates: Any, shape: Any, batch: int, name: str) -> None:
@@ -157,9 +166,8 @@ def _note(recorder: Recorder, features: Any, coordinates: Any, shape: Any, batch
     elif isinstance(known, Coordinates):
         recorder.add_input(features, name, known.level)
     else:
-        recorder.bind(
-            features, Unknown("an argument", "", f"{name!r} is on other coordinates than the first sparse tensor", True)
-        )
+        text = f"the argument {name!r} is on other coordinates than the first sparse tensor: give both the same indices"
+        recorder.bind(features, Unknown("an argument", "", text, True, is_argument=True))
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
@@ -201,7 +209,7 @@ def _results(recorder: Recorder, result: Any, wanted: Sequence[str] | None) -> l
 
 def _keep(recorder: Recorder, tensor: torch.Tensor, name: str, found: dict[str, Output]) -> None:
     value = recorder.find(tensor)
-    if isinstance(value, Unknown) and value.of_features and value.op != "an argument":
+    if isinstance(value, Unknown) and value.of_features and not value.is_argument:
         raise value.error()
     if isinstance(value, Dense) and not value.axes:
         raise ExportError(

@@ -210,10 +210,9 @@ def _slice(call: Call) -> Found:
     value, before, after = call.value("self"), call.given[0], call.result
     if after.shape == before.shape and call.arguments["step"] == 1:
         return value
-    is_flat = isinstance(value, Dense) and not value.axes and call.arguments["dim"] == 0
-    if isinstance(value, Dense) and is_flat and not call.arguments["start"]:
-        if after.shape[0] + value.spare == before.shape[0]:
-            return Dense(value.node, ())
+    is_first = call.arguments["dim"] == 0 and not call.arguments["start"]
+    if isinstance(value, Dense) and not value.axes and is_first and after.shape[0] + value.spare == before.shape[0]:
+        return Dense(value.node, ())
     what = "channels" if isinstance(value, Node) and call.arguments["dim"] in (1, -1) else "rows or cells"
     raise DescriptionError(f"it takes some of the {what}, and a layer reads all: {ADVICE}")
 
@@ -223,8 +222,8 @@ def _view(call: Call) -> Found:
     value = call.recorder.find(call.given[0])
     if isinstance(value, Dense):
         return _dense_view(call, value)
-    if call.result.numel() != call.given[0].numel():
-        raise DescriptionError(f"it repeats elements: {ADVICE}")
+    if call.result.numel() != call.given[0].numel() or call.result.dtype != call.given[0].dtype:
+        raise DescriptionError(f"it makes other elements of a tensor: {ADVICE}")
     if isinstance(value, Coordinates | CellNumber) and call.result.shape != call.given[0].shape:
         raise DescriptionError(_OF_COORDINATES)
     return value

@@ -19,6 +19,8 @@ _NAMED = (
     "average_pool", "sum_pool", "unpool", "global_pool",
 )  # fmt: skip
 _COMMUTES = ("add", "multiply")
+#: What a network calls its input where it has only one.
+_INPUT = "input"
 #: The epsilon of a norm that a description need not name.
 _EPSILON = 1e-5
 
@@ -112,20 +114,21 @@ class Describer:
         live = [other for other in found if id(other) in self._live]
         if not found:
             raise ExportError(
-                f"the layer {node.path!r} leads back over a kernel map that no earlier layer has: give it the kernel of "
-                "the layer that made its coarser level"
+                f"the layer {node.path!r} leads back over a kernel map that no earlier layer has: give it the kernel "
+                "of the layer that made its coarser level"
             )
         return (live or found)[0]
 
     # ---- layers ---------------------------------------------------------------------------------------------------
 
     def _only_reader(self, node: Node) -> Node | None:
+        """Returns the one that reads a result, where there is one alone and the network does not give the result."""
         readers = self._readers.get(id(node), [])
-        is_named = any(named is node for named in self._named_by.values()) and node.window is None
-        return readers[0] if len(readers) == 1 and id(node) not in self._given and not is_named else None
+        return readers[0] if len(readers) == 1 and id(node) not in self._given else None
 
     def _units(self) -> list[_Unit]:
-        """Puts batch norms and activations into the layers before them."""
+        """Puts batch norms and activations into the layers before them. Each layer has the place of its first op, which
+        is the only one that reads results of others."""
         taken: set[int] = set()
         units = []
         for node in sorted(self._live.values(), key=lambda node: self._order[id(node)]):
@@ -138,10 +141,9 @@ class Describer:
                 self._take_activation(unit)
             if node.op == "scale_shift":
                 self._take_shift(unit)
-            self._complete(unit)
+            _leave_out_defaults(unit.fields)
             taken.update(id(node) for node in _chain(unit))
             units.append(unit)
-        units.sort(key=lambda unit: self._order[id(unit.last)])
         return units
 
     def _take_norm(self, unit: _Unit) -> None:
@@ -174,12 +176,6 @@ class Describer:
             unit.parameters["bias"] = reader.parameters["bias"]
             unit.last = reader
 
-    def _complete(self, unit: _Unit) -> None:
-        if unit.fields.get("epsilon") == _EPSILON:
-            del unit.fields["epsilon"]
-        if unit.fields.get("approximate") == "none":
-            del unit.fields["approximate"]
-
     # ---- names ----------------------------------------------------------------------------------------------------
 
     def description(self, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
@@ -192,7 +188,7 @@ class Describer:
             raise ExportError("the module reads no features on the coordinates that it is given")
         units = self._units()
         names = _Names([output.name for output in self._outputs])
-        self._results = {id(node): names.unique("input" if len(inputs) == 1 else node.name) for node in inputs}
+        self._results = {id(node): names.unique(_INPUT if len(inputs) == 1 else node.name) for node in inputs}
         for unit in units:
             unit.name = names.unique(unit.node.name or unit.node.path or unit.node.op)
         self._unit_of = {id(node): unit for unit in units for node in _chain(unit)}
@@ -209,7 +205,7 @@ class Describer:
             if id(unit.last) in self._results:
                 layer["output"] = self._results[id(unit.last)]
         description: dict[str, Any] = {"name": name, "ndim": self._root.ndim}
-        if len(inputs) == 1:
+        if len(inputs) == 1 and self._results[id(inputs[0])] == _INPUT:
             description["in_channels"] = inputs[0].channels
         else:
             description["inputs"] = [self._input(node) for node in inputs]
@@ -289,6 +285,12 @@ class Describer:
                     {"input": self._result(output.value.node), **_dense_fields(output), "output": output.name}
                 )
         return [{"op": layer.pop("op"), **layer} for layer in layers]
+
+
+def _leave_out_defaults(fields: dict[str, Any]) -> None:
+    for name, default in (("epsilon", _EPSILON), ("approximate", "none")):
+        if fields.get(name) == default:
+            del fields[name]
 
 
 class _Names:

@@ -22,6 +22,9 @@ RULES: dict[str, Rule] = {}
 #: Ops by which a module decides on numbers of its input.
 _READS = {"aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero", "aten::item"}
 
+#: Ops that make features.
+_LAYERS = {"minuet::convolution", "minuet::pooling", "minuet::global_pooling", "minuet::batch_norm"}
+
 ADVICE = (
     "export the part of the module that ends before it or begins behind it, and compute the rest in the program. "
     "README.md of minuet.torch says which ops a network can have"
@@ -48,7 +51,8 @@ class Call:
 
     Attributes:
         recorder: who saw it.
-        name: of the op, such as "aten::relu".
+        name: of the op, such as "aten::relu". Ops that change a tensor in place have the rules of those that do not.
+        full_name: with the underscore of an op that changes a tensor in place.
         arguments: by their names, with the defaults.
         results: the tensors that it returned.
     """
@@ -56,6 +60,7 @@ class Call:
     def __init__(self, recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
         schema = func._schema
         self.recorder, self.name, self.is_mutable = recorder, schema.name, schema.is_mutable
+        self.full_name = self.name
         if self.is_mutable and self.name not in RULES:
             self.name = self.name.removesuffix("_")
         self.arguments: dict[str, Any] = {}
@@ -108,7 +113,6 @@ class Call:
             list(inputs),
             inputs[0].level if level is None else level,
             inputs[0].channels if channels is None else channels,
-            self.result.shape[0],
             self.recorder.path,
             **more,
         )
@@ -121,8 +125,8 @@ class Recorder(TorchDispatchMode):
 
     Attributes:
         nodes: the features that were made, in order.
-        inputs: the inputs of the network, in the order in which a layer first read them.
         root: the level of the caller's coordinates, as soon as it is known.
+        dtype: of the first input.
         batch: the number of clouds, as far as it is known.
     """
 
@@ -130,13 +134,15 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.nodes: list[Node] = []
         self.root: Level | None = None
+        self.dtype = torch.float32
         self.batch = 0
         self.given_shape = None if shape is None else tuple(shape)
         #: Whether the root's shape is only that of the bounds, which do not limit what kernels reach.
         self.is_shape_guessed = False
         #: Whether a kernel reaches cells without limits.
         self.is_unlimited = False
-        self.clouds = Level(0, has_axes=False)
+        #: The level of the results of global poolings, which has no axes.
+        self.clouds = Level(0)
         self._values: dict[int, tuple[torch.Tensor, Value]] = {}
         self._tainted: dict[int, tuple[torch.UntypedStorage, Unknown]] = {}
         self._owned: dict[int, dict[int, None]] = {}
@@ -192,7 +198,9 @@ class Recorder(TorchDispatchMode):
     def add_input(self, features: torch.Tensor, name: str, level: Level | None = None) -> None:
         """Says that a tensor is an argument of the module with features [rows, channels]."""
         level = UnknownLevel() if level is None else level
-        node = Node("input", [], level, features.shape[1], features.shape[0], "", name=name)
+        if not self.nodes:
+            self.dtype = features.dtype
+        node = Node("input", [], level, features.shape[1], "", name=name)
         self.nodes.append(node)
         self.bind(features, node)
 
@@ -208,6 +216,7 @@ class Recorder(TorchDispatchMode):
         if not values and not call.name.startswith("minuet::"):
             return
         of_features = any(isinstance(value, Node | Dense) or _is_of_features(value) for value in values)
+        of_features = of_features or call.name in _LAYERS
         if call.name in _READS and of_features:
             reason = f"the host reads numbers of its input, and a network always runs the same layers: {ADVICE}"
             raise self._unknown(call, reason, True).error()
@@ -215,7 +224,7 @@ class Recorder(TorchDispatchMode):
         described = RULES.get(call.name)
         found: Found
         if unknown is not None and call.name != "minuet::pyramid":
-            found = Unknown(unknown.op, unknown.path, unknown.reason, unknown.of_features or of_features)
+            found = self._unknown_of(call, unknown, of_features)
         elif described is None:
             found = self._unknown(call, f"no layer of a network computes it; {ADVICE}", of_features)
         else:
@@ -226,7 +235,14 @@ class Recorder(TorchDispatchMode):
         self._keep(call, found)
 
     def _unknown(self, call: Call, reason: str, of_features: bool) -> Unknown:
-        return Unknown(call.name, self.path, reason, of_features)
+        return Unknown(call.full_name, self.path, reason, of_features)
+
+    def _unknown_of(self, call: Call, unknown: Unknown, of_features: bool) -> Unknown:
+        """Returns what an op makes of a tensor that cannot be described."""
+        if not unknown.is_argument:
+            return Unknown(unknown.op, unknown.path, unknown.reason, unknown.of_features or of_features)
+        is_float = any(tensor.is_floating_point() for tensor in call.results)
+        return self._unknown(call, unknown.reason, of_features or is_float)
 
     def _keep(self, call: Call, found: Found) -> None:
         """Binds the results of a call, and what else has their memory where the op changed it in place."""
@@ -243,7 +259,9 @@ class Recorder(TorchDispatchMode):
         """Notes that an op changed a tensor in place: what has the same memory is the same, or not known any more."""
         storage = _storage(tensor)
         before = self._values.get(id(tensor))
-        stale = Unknown(call.name, self.path, "it changes a part of a tensor in place: write it without that", True)
+        stale = Unknown(
+            call.full_name, self.path, "it changes a part of a tensor in place: write it without that", True
+        )
         for number in self._owned.get(storage, {}):
             other, old = self._values[number]
             is_same = before is not None and old is before[1] and _layout(other) == _layout(tensor)

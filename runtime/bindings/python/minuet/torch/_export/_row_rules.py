@@ -9,7 +9,6 @@ import torch
 from ._recorder import ADVICE, Call, DescriptionError, Found, rule
 from ._values import Dense, Node, UnknownLevel
 
-
 OF_BATCH = (
     "it normalizes by the statistics of its input, and a network has constant ones: give the norm "
     "track_running_stats=True, and do not set it to training in forward()"
@@ -71,11 +70,12 @@ def _prelu(call: Call) -> Found:
     return call.node("leaky_relu", call.features("self"), fields={"slope": slopes.pop()})
 
 
-@rule("clamp_min", "threshold")
+@rule("clamp", "clamp_min", "threshold")
 def _clamp(call: Call) -> Found:
-    numbers = [call.arguments.get(name) for name in ("min", "threshold", "value") if name in call.arguments]
-    if any(number != 0 for number in numbers):
-        raise DescriptionError(f"only a limit of 0, which is a ReLU, has a layer: {ADVICE}")
+    limits = {name: call.arguments.get(name) for name in ("min", "max", "threshold", "value")}
+    least = {name: number for name, number in limits.items() if number is not None and name != "max"}
+    if limits["max"] is not None or any(isinstance(n, torch.Tensor) or n != 0 for n in least.values()):
+        raise DescriptionError(f"only a limit of 0 from below, which is a ReLU, has a layer: {ADVICE}")
     return call.node("relu", call.features("self"))
 
 
@@ -121,8 +121,21 @@ def unify(first: Node, second: Node) -> None:
         raise DescriptionError("it combines features of different levels: bring them to one level first")
 
 
+def _repeated(call: Call, node: Node, channels: int) -> Node:
+    """Repeats one channel, by a product with ones, which changes no bit."""
+    if node.channels == channels:
+        return node
+    fields = {"out_channels": channels, "bias": False}
+    return call.node(
+        "linear", node, channels=channels, fields=fields, parameters={"weight": torch.ones(1, 1, channels)}
+    )
+
+
 def _both(call: Call, first: str, second: str) -> tuple[Node, Node]:
     one, two = call.features(first), call.features(second)
+    if 1 in (one.channels, two.channels):
+        channels = max(one.channels, two.channels)
+        one, two = _repeated(call, one, channels), _repeated(call, two, channels)
     if one.channels != two.channels:
         raise DescriptionError(
             f"it combines features of {one.channels} and of {two.channels} channels, and both must have as many"

@@ -49,23 +49,27 @@ def _pyramid(call: Call) -> Found:
         recorder.bind(coordinates, Coordinates(level))
     else:
         raise ExportError(_OTHER_CLOUD)
-    _note_limits(recorder, level, key, coordinates)
+    level = _within_limits(recorder, level, key)
+    if coordinates.shape[0]:
+        recorder.batch = max(recorder.batch, int(coordinates[:, 0].max()) + 1)
     for item in key.levels[1:]:
         _check_shape(recorder, level, item)
     return Buffer(level), None, None
 
 
-def _note_limits(recorder: Recorder, level: Level, key: PyramidKey, coordinates: torch.Tensor) -> None:
-    """Learns the shape of the caller's level and the number of clouds, as far as the pyramid tells them."""
-    if level.apart is not None or level is recorder.root:
-        bounds = key.bounds
-        if bounds is not None and not any(bounds[0]):
-            recorder.batch = max(recorder.batch, bounds[1][0] + 1)
-            if level.shape is None and not (level is recorder.root and recorder.is_unlimited):
-                level.shape = tuple(last + 1 for last in bounds[1][1:])
-                recorder.is_shape_guessed = level is recorder.root
-    if coordinates.shape[0]:
-        recorder.batch = max(recorder.batch, int(coordinates[:, 0].max()) + 1)
+def _within_limits(recorder: Recorder, level: Level, key: PyramidKey) -> Level:
+    """Learns the shape of a level and the number of clouds, as far as the pyramid tells them."""
+    if key.bounds is None or any(key.bounds[0]):
+        return level
+    batch, *lasts = key.bounds[1]
+    shape = tuple(last + 1 for last in lasts)
+    if level.apart is not None and level.parent is not None:
+        return level.parent.moved_apart(level.apart, shape)
+    if level is recorder.root:
+        recorder.batch = max(recorder.batch, batch + 1)
+        if level.shape is None and not recorder.is_unlimited:
+            level.shape, recorder.is_shape_guessed = shape, True
+    return level
 
 
 def _check_shape(recorder: Recorder, level: Level, item: LevelKey) -> None:
@@ -178,8 +182,8 @@ def _check_rule(rule: Rule, kernel: KernelKey) -> None:
         is_fit = is_box and sizes == (rule.kernel_size, rule.dilation, rule.padding)
     if not is_fit:
         raise DescriptionError(
-            "its kernel is not the one by which its coarser level was made, and a layer of a network makes its level by "
-            "its own kernel: make the level with the kernel, dilation and padding of the layer"
+            "its kernel is not the one by which its coarser level was made, and a layer of a network makes its level "
+            "by its own kernel: make the level with the kernel, dilation and padding of the layer"
         )
 
 

@@ -25,7 +25,6 @@ class Level:
         apart: of the set that a transposed convolution of spconv reads: the steps by which the parent's coordinates are
             multiplied.
         stride: the tensor stride.
-        has_axes: whether it has axes; the results of global poolings lie on a level without any.
     """
 
     def __init__(
@@ -34,9 +33,8 @@ class Level:
         parent: Level | None = None,
         rule: Rule | None = None,
         apart: Numbers | None = None,
-        has_axes: bool = True,
     ) -> None:
-        self.ndim, self.parent, self.rule, self.apart, self.has_axes = ndim, parent, rule, apart, has_axes
+        self.ndim, self.parent, self.rule, self.apart = ndim, parent, rule, apart
         self.stride: Numbers = (1,) * ndim
         if parent is not None and apart is not None:
             self.stride = tuple(one // two for one, two in zip(parent.stride, apart, strict=True))
@@ -64,11 +62,12 @@ class Level:
             found = self._children[rule] = Level(self.ndim, self, rule)
         return found
 
-    def moved_apart(self, steps: Numbers) -> Level:
-        """Returns the set of the coordinates multiplied by steps."""
-        found = self._children.get(steps)
+    def moved_apart(self, steps: Numbers, shape: Numbers | None = None) -> Level:
+        """Returns the set of the coordinates multiplied by steps, within a shape."""
+        found = self._children.get((steps, shape))
         if found is None:
-            found = self._children[steps] = Level(self.ndim, self, apart=steps)
+            found = self._children[steps, shape] = Level(self.ndim, self, apart=steps)
+            found.shape = shape
         return found
 
     def resolve(self) -> Level:
@@ -97,7 +96,7 @@ class Node:
     Attributes:
         op: of the description, "input", or "transposed", which becomes an `up` or an `inverse`.
         inputs: what the op reads.
-        channels, rows: of the features; `rows` are those of the example.
+        channels: of the features.
         path: the module in which the op ran.
         fields: of the layer in the description.
         parameters: by their names behind the layer's name.
@@ -109,7 +108,6 @@ class Node:
     inputs: list[Node]
     level: Level
     channels: int
-    rows: int
     path: str
     fields: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -188,16 +186,18 @@ class Unknown:
         op, path: the op, and the module in which it ran.
         reason: what was wrong, and what to do.
         of_features: whether it depends on features, not on coordinates alone.
+        is_argument: whether it is an argument of the module as it was given.
     """
 
     op: str
     path: str
     reason: str
     of_features: bool
+    is_argument: bool = False
 
     def error(self) -> ExportError:
         """Returns the error that says so."""
-        where = f"in the module {self.path!r}" if self.path else "in the module itself"
+        where = f"in the module {self.path!r}" if self.path else "in forward() of the module that is exported"
         return ExportError(f"{self.op} {where} cannot be exported: {self.reason}")
 
 
