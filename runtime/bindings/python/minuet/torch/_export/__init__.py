@@ -79,7 +79,8 @@ def export(
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
-        with torch.no_grad(), recorder:
+        # Parts that torch.compile made run op by op, so that the recorder sees their ops.
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"), recorder:
             result = module(*given)
     finally:
         for part, training in modes:

@@ -146,12 +146,11 @@ class Recorder(TorchDispatchMode):
         self._values: dict[int, tuple[torch.Tensor, Value]] = {}
         self._tainted: dict[int, tuple[torch.UntypedStorage, Unknown]] = {}
         self._owned: dict[int, dict[int, None]] = {}
-        self._names = {id(part): name for name, part in reversed(list(module.named_modules()))}
-        self._types = {name: type(part).__name__ for name, part in module.named_modules()}
+        self._names = {id(part): _plain(name) for name, part in reversed(list(module.named_modules()))}
         self._stack: list[str] = [""]
         self._hooks: list[Any] = []
         self._parameters = {
-            tensor.untyped_storage().data_ptr(): name
+            tensor.untyped_storage().data_ptr(): _plain(name)
             for name, tensor in module.state_dict(keep_vars=True).items()
             if isinstance(tensor, torch.Tensor) and tensor.numel()
         }
@@ -273,6 +272,11 @@ class Recorder(TorchDispatchMode):
             kept = value if isinstance(value, Unknown) else stale
             self._tainted[storage] = (tensor.untyped_storage(), kept)
         self.bind(tensor, value if before is not None else stale)
+
+
+def _plain(name: str) -> str:
+    """Returns a name without what torch.compile puts into it."""
+    return name.replace("_orig_mod.", "").removesuffix("._orig_mod")
 
 
 def _storage(tensor: torch.Tensor) -> int:
