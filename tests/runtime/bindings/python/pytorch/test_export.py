@@ -132,12 +132,13 @@ def expect_same_coordinates(deployed: Deployed, wanted: spconv.SparseConvTensor)
     assert torch.equal(found, wanted.indices * stride)
 
 
-def test_voxel_backbone_8x(tmp_path):
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_voxel_backbone_8x(dtype, tmp_path):
     shape = [41, 24, 32]
     torch.manual_seed(3)
-    module = train_a_little(peer_networks.voxel_backbone_8x(spconv, CHANNELS, shape, [4, 4, 8, 8, 16, 16]))
+    module = train_a_little(peer_networks.voxel_backbone_8x(spconv, CHANNELS, shape, [4, 4, 8, 8, 16, 16])).to(dtype)
     cloud = draw_cloud(shape, 1500)
-    features = draw_features(len(cloud)).float()
+    features = draw_features(len(cloud)).to(dtype)
     exported = minuet.torch.export(module, (features, cloud, BATCH), name="backbone")
     assert module.training and all(part.training for part in module.modules())
     assert exported.description["shape"] == shape
@@ -165,6 +166,34 @@ def test_sp_unet(dtype, tmp_path):
     expect_near(found, wanted)
     names = {layer.get("name") for layer in exported.description["layers"]}
     assert {"down.0.0", "up.1.0", "enc.1.block1.conv2", "dec.0.block0.proj.0", "final"} <= names
+
+
+class Grown(nn.Module):
+    """Two transposed convolutions of one tensor, whose results end at different cells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = spconv.SparseConv3d(4, 6, 3, 2, 1)
+        self.ups = nn.ModuleList(
+            spconv.SparseConvTranspose3d(6, 5, 3, 2, 1, output_padding=more) for more in (0, (1, 1, 0))
+        )
+
+    def forward(self, x: spconv.SparseConvTensor) -> list[spconv.SparseConvTensor]:
+        y = self.down(x)
+        return [up(y) for up in self.ups]
+
+
+def test_output_padding(tmp_path):
+    torch.manual_seed(3)
+    module, cloud = Grown().eval(), draw_cloud(SHAPE, 300)
+    x = spconv.SparseConvTensor(draw_features(len(cloud)).float(), cloud, SHAPE, BATCH)
+    exported = minuet.torch.export(module, x)
+    assert [layer.get("output_padding") for layer in exported.description["layers"]] == [None, None, [1, 1, 0]]
+    with torch.no_grad():
+        wanted = module(x)
+    assert len(wanted[0].features) < len(wanted[1].features)
+    for found, result in zip(Deployed(exported, tmp_path, BATCH)(cloud, x.features), wanted, strict=True):
+        expect_near(found, result.features)
 
 
 class Cells(nn.Module):

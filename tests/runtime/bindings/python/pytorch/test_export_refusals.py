@@ -72,7 +72,10 @@ REFUSED: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
     "softmax of rows": (lambda x: x.softmax(0), "aten::_softmax .* dim=1"),
     "concat of rows": (lambda x: torch.cat([x, x]), "aten::cat .* dim=1"),
     "constant of rows": (lambda x: x + torch.ones(len(x), 1), "aten::add .* give a number, or one for each channel"),
-    "foreign rows": (lambda x: torch.cat([x, torch.ones(len(x), 1)], 1), "aten::cat .* with a tensor that is none"),
+    "foreign rows": (
+        lambda x: torch.cat([x, torch.ones(len(x), 1)], 1),
+        "aten::cat .* depends on no argument of the module",
+    ),
     "unlike channels": (lambda x: x * nn.functional.linear(x, torch.ones(2, WIDTH)).repeat(1, 3), "aten::repeat"),
     "attention": (lambda x: x @ (x.mean() * torch.ones(WIDTH, WIDTH)), "aten::mean"),
     "part in place": (in_place, "aten::fill_ .* changes a part of a tensor in place"),
@@ -175,7 +178,8 @@ def test_shapes():
     reach = lambda x: F.pooling(x, "max", kernel_size=3, stride=2, padding=1)  # noqa: E731
     expect_refusal(reach, "the module's layers have no limits", without, shape=SHAPE)
     expect_refusal(reach, "shape has 2 numbers", without, shape=SHAPE[:2])
-    expect_refusal(lambda x: F.to_dense(x, SHAPE, BATCH), "aten::ge .* give the sparse tensor a shape", without)
+    expect_refusal(spconv.SubMConv3d(4, 4, 3), "leave shape out", shape=[20, 20, 20])
+    expect_refusal(lambda x: F.to_dense(x, SHAPE, BATCH), "aten::lt .* give the sparse tensor a shape", without)
 
     def inside(given: tuple[torch.Tensor, torch.Tensor]) -> Any:
         return reach(minuet.torch.SparseTensor.of(given[0], given[1], shape=SHAPE))
@@ -218,6 +222,12 @@ def test_examples_and_results():
 
     points = x.features[:, None].repeat(1, 5, 1)
     expect_refusal(averaged, r"aten::mean .* 'input.0.0' is torch.float32 of the shape", [points, x.indices])
+    hidden = tensor()
+    expect_refusal(lambda _: within(hidden), "minuet::convolution .* depends on no argument of the module", 7)
+    sparse = minuet.torch.SparseTensor.of(x.features, x.indices)
+    expect_refusal(
+        lambda x: torch.cat([x.features, x.coordinates], 1), "aten::cat .* with a tensor that is none", sparse
+    )
     for name in ("", "a/b"):
         with pytest.raises(ValueError, match="without slashes"):
             minuet.torch.export(within, x, name=name)

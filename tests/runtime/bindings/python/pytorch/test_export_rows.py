@@ -214,10 +214,10 @@ def test_two_inputs_and_coordinates_that_the_module_puts_together(tmp_path):
     }  # fmt: skip
     module = TwoInputs()
     exported = minuet.torch.export(module, batch)
-    inputs = exported.description["inputs"]
-    assert {item["name"]: item["channels"] for item in inputs} == {"image": 3, "voxels": 4}
+    channels = {item["name"]: item["channels"] for item in exported.description["inputs"]}
+    assert channels == {"image": 3, "voxels": 4}
     given = {"image": image, "voxels": x.features}
-    (found,) = Deployed(exported, tmp_path, BATCH)(x.indices, *[given[item["name"]] for item in inputs])
+    (found,) = Deployed(exported, tmp_path, BATCH)(x.indices, *[given[name] for name in exported.inputs])
     with torch.no_grad():
         expect_equal(found, module(batch).features)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import torch
@@ -62,7 +63,7 @@ def export(
 
     Returns:
         The network. A single result is called "output", those in a tuple or a list "output.0" and so on, and those in a
-        dict by their keys. Results that are no features, such as coordinates, are left out.
+        dict by their keys. Results that are no features, and features of the example, are left out.
 
     Raises:
         ExportError: the module does something that no layer of a network does. The message names the op and the module.
@@ -126,10 +127,15 @@ def _fresh(value: Any, recorder: Recorder, name: str) -> Any:
             recorder.bind(value, _argument(name, value))
         return value
     if isinstance(value, Mapping):
-        return {key: _fresh(item, recorder, str(key)) for key, item in value.items()}
+        items = {key: _fresh(item, recorder, str(key)) for key, item in value.items()}
+        if not isinstance(value, MutableMapping):
+            return items
+        same = copy.copy(value)  # A module may ask more of its argument than of a dict.
+        same.update(items)
+        return same
     if isinstance(value, list | tuple):
-        items = [_fresh(item, recorder, f"{name}.{number}") for number, item in enumerate(value)]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        parts = [_fresh(item, recorder, f"{name}.{number}") for number, item in enumerate(value)]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return value
 
 
@@ -159,10 +165,12 @@ def _argument(name: str, value: torch.Tensor) -> Unknown:
 def _note(recorder: Recorder, features: Any, coordinates: Any, shape: Any, batch: int, name: str) -> None:
     known = recorder.find(coordinates)
     if recorder.root is None:
+        if shape is not None and recorder.given_shape not in (None, tuple(shape)):
+            raise ExportError(f"shape is {recorder.given_shape}, and the example has {tuple(shape)}: leave shape out")
         recorder.given_shape = recorder.given_shape or shape
         root = _sparse_rules.new_root(recorder, coordinates.shape[1] - 1)
         recorder.bind(coordinates, Coordinates(root))
-        recorder.batch = batch
+        recorder.batch = max(batch, int(coordinates[:, 0].max()) + 1)
         recorder.add_input(features, name, root)
     elif isinstance(known, Coordinates):
         recorder.add_input(features, name, known.level)

@@ -51,6 +51,11 @@ class Exported:
     dtype: Any
 
     @property
+    def inputs(self) -> list[str]:
+        """The names of the inputs, in the order in which a run takes them."""
+        return [item["name"] for item in self.description.get("inputs", [{"name": "input"}])]
+
+    @property
     def outputs(self) -> list[str]:
         """The names of the results, in the order in which a run gives them."""
         return list(self.description["outputs"])

@@ -95,6 +95,11 @@ class Call:
     def node_of(self, tensor: torch.Tensor) -> Node:
         """Returns the features that a tensor [rows, channels] has."""
         node = self.recorder.find(tensor)
+        if node is None:
+            raise DescriptionError(
+                "it reads a tensor with rows that depends on no argument of the module: give the features of all "
+                "voxels as an argument, in a tuple, a list or a dict if need be"
+            )
         if not isinstance(node, Node):
             raise DescriptionError(f"it combines features with a tensor that is none: {ADVICE}")
         if node.channels != tensor.shape[-1] or tensor.dim() != 2:
