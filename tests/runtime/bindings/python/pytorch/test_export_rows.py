@@ -248,6 +248,33 @@ def test_modes_and_hooks_are_as_before():
     assert not hooks._global_forward_hooks and not hooks._global_forward_pre_hooks
 
 
+def test_autocast(tmp_path):
+    """Casts are left out: the network has one dtype, which its plan is given."""
+    torch.manual_seed(2)
+    module, x = train_a_little(Between(torch.sigmoid)).eval(), tensor()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        wanted = module(x).features
+        exported = minuet.torch.export(module, x)
+    assert exported.dtype == "float32" and wanted.dtype == torch.bfloat16
+    (found,) = Deployed(exported, tmp_path, BATCH, dtype="bfloat16")(x.indices, x.features.bfloat16())
+    expect_near(found, wanted)
+
+
+@pytest.mark.filterwarnings("ignore:Using `torch.compile")
+def test_compiled_parts(tmp_path):
+    torch.manual_seed(2)
+    function = torch.compile(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()), backend="aot_eager")
+    module = Between(lambda x, f: f(x), (function,)).eval()
+    whole = torch.compile(module, backend="aot_eager")
+    x = tensor()
+    with torch.no_grad():
+        wanted = whole(x).features
+    exported = minuet.torch.export(whole, x)
+    assert [layer["name"] for layer in exported.description["layers"]] == ["first", "parts.0.0", "last"]
+    (found,) = Deployed(exported, tmp_path, BATCH)(x.indices, x.features)
+    expect_near(found, wanted)
+
+
 def test_bundles(tmp_path):
     if not minuet.system_info().nvrtc:
         from conftest import skip_or_fail

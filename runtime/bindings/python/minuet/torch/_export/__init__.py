@@ -39,15 +39,16 @@ def export(
     behind a convolution becomes the norm of that layer, and what no result needs is left out.
 
     Plan.network runs the network. Its rows have the order of the module's: that of the caller on the level of the
-    input, and that of the library on other levels. What is the same to the last bit:
+    input, and that of the library on other levels. On the CPU, in float32:
 
-    - In float32: convolutions, inverse convolutions, poolings, ReLUs, sums, products and concats, and on the
-      CPU also minuet.torch.BatchNorm behind a convolution without a bias.
-    - Not batch norms of torch, which a network folds into the convolutions; not transposed convolutions, which add in
-      another order; not linear layers, other norms and functions such as the sigmoid, for which torch has other
-      kernels. These differ by some roundings.
-    - In float16 and bfloat16 the same holds, but where a network computes several ops in one kernel it rounds once, and
-      the module after each op.
+    - Convolutions, inverse convolutions, poolings, ReLUs, sums, products and concats have the bits of the module, and
+      so has minuet.torch.BatchNorm behind a convolution without a bias.
+    - Some roundings differ in batch norms of torch, which a network folds into its convolutions; in transposed
+      convolutions, which add in another order; and in linear layers, other norms and functions such as the sigmoid,
+      for which torch has other kernels.
+
+    In float16 and bfloat16, a network that computes several ops in one kernel rounds once, and the module after each
+    op. On a GPU, a network may choose other kernels than the module's single ops, which add in another order.
 
     Args:
         module: what is exported. Its train or eval modes are the same afterwards.
@@ -93,10 +94,7 @@ def export(
             "SparseTensor in the example"
         )
     description, weights = Describer(recorder.nodes, found, recorder.root).description(title)
-    kinds = [tensor.dtype for tensor in _tensors(given) if tensor.is_floating_point()]
-    made = Exported(
-        title, description, weights, dtype or (str(kinds[0]).removeprefix("torch.") if kinds else "float32")
-    )
+    made = Exported(title, description, weights, dtype or str(recorder.dtype).removeprefix("torch."))
     if path is not None:
         made.save(path, archs=archs)
     return made

@@ -11,7 +11,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ._values import Dense, Level, Node, Unknown, UnknownLevel, Value
+from ._values import Dense, ExportError, Level, Node, Unknown, UnknownLevel, Value
 
 #: What a rule returns: the value of the op's result, one for each result, or None for results that are constants.
 Found = Value | tuple[Value | None, ...] | None
@@ -87,6 +87,10 @@ class Call:
         if given is not None and self.value(name) is not None:
             raise DescriptionError(f"{name} depends on the input, and a layer's parameters are constants: {ADVICE}")
         return None if given is None else given.detach()
+
+    def refusal(self, reason: str) -> ExportError:
+        """Returns the error that says why a module with this call cannot be exported at all."""
+        return Unknown(self.full_name, self.recorder.path, reason, True).error()
 
     def features(self, name: str) -> Node:
         """Returns an argument that must be features [rows, channels]."""
@@ -223,7 +227,7 @@ class Recorder(TorchDispatchMode):
         of_features = of_features or call.name in _LAYERS
         if call.name in _READS and of_features:
             reason = f"the host reads numbers of its input, and a network always runs the same layers: {ADVICE}"
-            raise self._unknown(call, reason, True).error()
+            raise call.refusal(reason)
         unknown = next((value for value in values if isinstance(value, Unknown)), None)
         described = RULES.get(call.name)
         found: Found
@@ -257,7 +261,8 @@ class Recorder(TorchDispatchMode):
             elif value is not None:
                 self.bind(tensor, value)
         if call.is_mutable and not call.results:
-            self._change(call, call.given[0], self._unknown(call, "it changes a tensor in place", True))
+            for tensor in call.given:
+                self._change(call, tensor, self._unknown(call, f"it changes tensors in place: {ADVICE}", True))
 
     def _change(self, call: Call, tensor: torch.Tensor, value: Value | None) -> None:
         """Notes that an op changed a tensor in place: what has the same memory is the same, or not known any more."""

@@ -17,6 +17,11 @@ _OTHER_CLOUD = (
     "one set of the caller's; give all layers tensors of that set"
 )
 
+_STALE = (
+    "it uses a kernel map that was made before the export: do not keep a Geometry, a Level or a sparse tensor in the "
+    "module from call to call"
+)
+
 
 def new_root(recorder: Recorder, ndim: int) -> Level:
     """Makes the level of the caller's coordinates."""
@@ -37,8 +42,8 @@ def _pyramid(call: Call) -> Found:
     key = pyramid_key(call.arguments["key"])
     coordinates = call.arguments["coordinates"]
     if call.arguments["count"] is not None:
-        raise ExportError(
-            "the example is in capacity mode: make its sparse tensor without count and capacities. The exported "
+        raise call.refusal(
+            "it runs in capacity mode: make the module's sparse tensor without count and capacities. The exported "
             "network has both modes"
         )
     value = call.value("coordinates")
@@ -48,12 +53,12 @@ def _pyramid(call: Call) -> Found:
         level = new_root(recorder, key.ndim)
         recorder.bind(coordinates, Coordinates(level))
     else:
-        raise ExportError(_OTHER_CLOUD)
+        raise call.refusal(_OTHER_CLOUD)
     level = _within_limits(recorder, level, key)
     if coordinates.shape[0]:
         recorder.batch = max(recorder.batch, int(coordinates[:, 0].max()) + 1)
     for item in key.levels[1:]:
-        _check_shape(recorder, level, item)
+        _check_shape(call, level, item)
     return Buffer(level), None, None
 
 
@@ -72,13 +77,14 @@ def _within_limits(recorder: Recorder, level: Level, key: PyramidKey) -> Level:
     return level
 
 
-def _check_shape(recorder: Recorder, level: Level, item: LevelKey) -> None:
+def _check_shape(call: Call, level: Level, item: LevelKey) -> None:
     """Makes sure that a level that a kernel reaches ends where it ends in the module."""
+    recorder = call.recorder
     if item.kernel_size is None:
         return
     if item.shape is None and level.shape is not None:
         if not recorder.is_shape_guessed:
-            raise ExportError(
+            raise call.refusal(
                 "shape is given, and the module's layers have no limits of coordinates: leave it out, or give the "
                 "module a tensor with a shape"
             )
@@ -87,8 +93,8 @@ def _check_shape(recorder: Recorder, level: Level, item: LevelKey) -> None:
     if item.shape is not None:
         found = rule_of(item).shape_of(level.shape)
         if found != item.shape:
-            raise ExportError(
-                f"a layer of the module ends at {list(item.shape)} cells, and by the shape that is known here, "
+            raise call.refusal(
+                f"its level ends at {list(item.shape)} cells, and by the shape that is known here, "
                 f"{found and list(found)}, it would not: give export() the shape of the module's input"
             )
 
@@ -105,24 +111,17 @@ def rule_of(item: LevelKey) -> Rule:
 def _coordinates(call: Call) -> Found:
     buffer = call.value("buffer")
     if not isinstance(buffer, Buffer):
-        raise ExportError(_stale_text())
+        raise call.refusal(_STALE)
     key, number = pyramid_key(call.arguments["key"]), call.arguments["level"]
     level = buffer.level if number == 0 else buffer.level.child(rule_of(key.levels[number]))
     return Coordinates(level)
-
-
-def _stale_text() -> str:
-    return (
-        "a layer uses a kernel map that was made before the export: do not keep a Geometry, a Level or a sparse tensor "
-        "in the module from call to call"
-    )
 
 
 def _place(call: Call) -> tuple[Level, Level, ConvolutionKey, MapKey]:
     """Returns the finer and the coarser level of an op, and its keys."""
     buffer = call.value("buffer")
     if not isinstance(buffer, Buffer):
-        raise ExportError(_stale_text())
+        raise call.refusal(_STALE)
     pyramid = pyramid_key(call.arguments["pyramid"])
     item = pyramid.maps[call.arguments["map"]]
     fine = buffer.level
@@ -299,7 +298,7 @@ def _global_pooling(call: Call) -> Found:
         call.recorder.bind(call.arguments["coordinates"], Coordinates(root))
         _enter(call, node, root)
     else:
-        raise ExportError(_OTHER_CLOUD)
+        raise call.refusal(_OTHER_CLOUD)
     fields = {"reduction": call.arguments["reduction"]}
     return call.node("global_pool", node, level=call.recorder.clouds, fields=fields, name=call.recorder.path)
 
