@@ -106,6 +106,8 @@ DECISIONS: dict[str, Callable[[torch.Tensor], bool]] = {
     "maximum": lambda x: float(x.max()) > 0,
     "all": lambda x: bool((x > 0).all()),
     "equal": lambda x: torch.equal(x, x),
+    "list": lambda x: x.tolist()[0][0] > 0,
+    "array": lambda x: x.numpy().max() > 0,
 }
 
 

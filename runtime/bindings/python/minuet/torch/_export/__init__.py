@@ -14,7 +14,7 @@ from ..spconv.core import SparseConvTensor
 from . import _dense_rules, _row_rules, _sparse_rules
 from ._describe import Describer, Output
 from ._exported import Exported
-from ._recorder import Recorder
+from ._recorder import Reads, Recorder
 from ._values import Coordinates, Dense, ExportError, Node, Unknown
 
 __all__ = ["ExportError", "Exported", "export"]
@@ -82,7 +82,7 @@ def export(
     module.eval()
     try:
         # Parts that torch.compile made run op by op, so that the recorder sees their ops.
-        with torch.no_grad(), torch.compiler.set_stance("force_eager"), recorder:
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"), Reads(recorder), recorder:
             result = module(*given)
     finally:
         for part, training in modes:

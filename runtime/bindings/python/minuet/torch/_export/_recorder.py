@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -29,6 +30,8 @@ ADVICE = (
     "export the part of the module that ends before it or begins behind it, and compute the rest in the program. "
     "README.md of minuet.torch says which ops a network can have"
 )
+
+_READ = f"the host reads numbers of its input, and a network always runs the same layers: {ADVICE}"
 
 
 class DescriptionError(Exception):
@@ -195,8 +198,18 @@ class Recorder(TorchDispatchMode):
         found = self._values.get(id(tensor))
         if found is not None:
             return found[1]
-        tainted = self._tainted.get(_storage(tensor))
-        return None if tainted is None else tainted[1]
+        storage = _storage(tensor)
+        tainted = self._tainted.get(storage)
+        if tainted is not None:
+            return tainted[1]
+        for number in self._owned.get(storage, {}):
+            other, value = self._values[number]
+            if _layout(other) == _layout(tensor) and other.dtype == tensor.dtype:
+                return value
+        if storage in self._owned:
+            reason = f"it looks at the memory of a tensor that depends on the input, by no op of torch: {ADVICE}"
+            return Unknown("a tensor", self.path, reason, True)
+        return None
 
     def bind(self, tensor: torch.Tensor, value: Value) -> None:
         """Says what a tensor is."""
@@ -219,6 +232,12 @@ class Recorder(TorchDispatchMode):
         self._record(Call(self, func, args, kwargs, result))
         return result
 
+    def check_read(self, tensor: Any, name: str) -> None:
+        """Raises ExportError where Python reads the numbers of features without an op."""
+        value = self.find(tensor) if isinstance(tensor, torch.Tensor) else None
+        if isinstance(value, Node | Dense) or (value is not None and _is_of_features(value)):
+            raise Unknown(name, self.path, _READ, True).error()
+
     def _record(self, call: Call) -> None:
         values = [value for value in map(self.find, call.given) if value is not None]
         if not values and not call.name.startswith("minuet::"):
@@ -226,8 +245,7 @@ class Recorder(TorchDispatchMode):
         of_features = any(isinstance(value, Node | Dense) or _is_of_features(value) for value in values)
         of_features = of_features or call.name in _LAYERS
         if call.name in _READS and of_features:
-            reason = f"the host reads numbers of its input, and a network always runs the same layers: {ADVICE}"
-            raise call.refusal(reason)
+            raise call.refusal(_READ)
         unknown = next((value for value in values if isinstance(value, Unknown)), None)
         described = RULES.get(call.name)
         found: Found
@@ -282,6 +300,23 @@ class Recorder(TorchDispatchMode):
             kept = value if isinstance(value, Unknown) else stale
             self._tainted[storage] = (tensor.untyped_storage(), kept)
         self.bind(tensor, value if before is not None else stale)
+
+
+class Reads(TorchFunctionMode):
+    """Sees calls by which Python reads the numbers of a tensor without an op that a Recorder would see."""
+
+    _NAMES = ("tolist", "numpy", "__array__", "__dlpack__")
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Calls a function of torch."""
+        name = getattr(func, "__name__", "")
+        if name in self._NAMES and args:
+            self._recorder.check_read(args[0], name)
+        return func(*args, **(kwargs or {}))
 
 
 def _plain(name: str) -> str:
