@@ -2,9 +2,22 @@
 
 from . import functional
 from ._capacities import Capacities, check
+from ._export import Exported, ExportError, export
 from ._geometry import Geometry
 from ._levels import KernelMap, Level
 from ._normalization import BatchNorm
 from ._sparse_tensor import SparseTensor
 
-__all__ = ["BatchNorm", "Capacities", "Geometry", "KernelMap", "Level", "SparseTensor", "check", "functional"]
+__all__ = [
+    "BatchNorm",
+    "Capacities",
+    "ExportError",
+    "Exported",
+    "Geometry",
+    "KernelMap",
+    "Level",
+    "SparseTensor",
+    "check",
+    "export",
+    "functional",
+]
