@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .._geometry import Rule
+from .._rules import Rule
 from .._keys import KernelKey, Numbers
 
 
