@@ -348,7 +348,7 @@ def test_compiles_to_one_graph():
         ME.MinkowskiConvolution(4, 8, 3, dimension=3),
         ME.MinkowskiBatchNorm(8),
         ME.MinkowskiReLU(inplace=True),
-        ME.MinkowskiConvolution(8, 8, 2, 2, dimension=3),
+        ME.MinkowskiConvolution(8, 8, (4, 2, 1), 2, dimension=3),
         ME.MinkowskiInstanceNorm(8),
         ME.MinkowskiConvolutionTranspose(8, 4, 2, 2, dimension=3),
         ME.MinkowskiGlobalMaxPooling(),

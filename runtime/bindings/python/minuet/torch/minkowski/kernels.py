@@ -103,19 +103,19 @@ class KernelGenerator:
         centred = all(size % 2 == 1 or size == 2 for size in self.kernel_size)
         if self.region_type is RegionType.HYPER_CUBE and centred and not mirrored:
             return {"kernel_size": self.kernel_size, "dilation": self.kernel_dilation}
-        sign = -1 if mirrored else 1
-        offsets = [tuple(sign * step for step in offset) for offset in self.offsets()]
+        offsets = self.offsets()
         if self.region_type is RegionType.HYPER_CUBE:
-            places = torch.arange(self.kernel_volume).view(*reversed(self.kernel_size))
-            offsets = [offsets[place] for place in _last_axis_fastest(places).flatten().tolist()]
-        return {"offsets": offsets}
+            offsets.sort()  # The last axis is fastest then.
+        sign = -1 if mirrored else 1
+        return {"offsets": [tuple(sign * step for step in offset) for offset in offsets]}
 
     def weight(self, kernel: torch.Tensor) -> torch.Tensor:
         """Returns a weight [volume, ...] with the last axis fastest."""
         if self.region_type is RegionType.HYPER_CROSS or sum(size > 1 for size in self.kernel_size) < 2:
             return kernel
         apart = kernel.view(*reversed(self.kernel_size), *kernel.shape[1:])
-        return _last_axis_fastest(apart, self.dimension).reshape(kernel.shape)
+        axes = range(self.dimension)
+        return apart.permute(*reversed(axes), *range(self.dimension, apart.dim())).reshape(kernel.shape)
 
     def pool_arguments(self) -> dict[str, Any]:
         """Returns the arguments of minuet.torch.functional.pooling for this kernel."""
@@ -132,12 +132,6 @@ class KernelGenerator:
             f"kernel_dilation={self.kernel_dilation}, region_type={self.region_type}, "
             f"expand_coordinates={self.expand_coordinates}, dimension={self.dimension})"
         )
-
-
-def _last_axis_fastest(values: torch.Tensor, dimension: int | None = None) -> torch.Tensor:
-    """Reverses the first axes, of which there are `dimension`, or all."""
-    axes = values.dim() if dimension is None else dimension
-    return values.permute(*reversed(range(axes)), *range(axes, values.dim()))
 
 
 def reached_cells(cells: torch.Tensor, steps: list[int], offsets: list[Offset], *, up: bool) -> torch.Tensor:
