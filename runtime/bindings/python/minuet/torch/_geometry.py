@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
 from ._capacities import Capacities
 from ._keys import KernelKey
-from ._levels import KernelMap, Level
+from ._levels import KernelMap, Level, back_reference
 from ._pyramids import pyramid, pyramid_coordinates
 from ._rules import (
     Rule,
@@ -24,6 +25,24 @@ __all__ = ["CapacityOf", "Geometry", "Level"]
 
 #: Gives the capacity of a new level, from the finer level and the rule.
 CapacityOf = Callable[[Level, Rule], int]
+
+
+class _KnownLevel(NamedTuple):
+    """A level of a pyramid with everything."""
+
+    capacity: Any
+    count: torch.Tensor
+    source: tuple[torch.Tensor, str, int]
+
+
+class _KnownMap(NamedTuple):
+    """A map of a pyramid with everything."""
+
+    buffer: torch.Tensor
+    key: str
+    number: int
+    purposes: int
+    most_pairs: int
 
 
 class Geometry:
@@ -80,7 +99,8 @@ class Geometry:
         self._pairs_per_row = pairs_per_row
         self._statuses: list[torch.Tensor] = []
         self._is_checked = False
-        self._made = 0
+        # The capacities of the levels that were made, by their paths.
+        self._made: dict[tuple[Any, ...], int] = {}
         # Keys have the number, so that torch.compile makes a graph for each, which `index` tells it.
         rows = operator.index(coordinates.shape[0])
         limits = None if shape is None else tuple(shape)
@@ -91,12 +111,46 @@ class Geometry:
             count = torch.full((1,), rows, dtype=torch.int32, device=coordinates.device)
         #: The level of the coordinates that were given.
         range_of = None if bounds is None else (tuple(bounds[0]), tuple(bounds[1]))
-        self.level = Level(self, rows, capacity, count, limits, range_of)
-        self.level._coordinates = coordinates
+        self._first = (coordinates, rows, capacity, count, limits, range_of)
+        self._root: Callable[[], Level | None] | None = None
+        # What one op has built of the levels and the maps that were learned, by their paths and names.
+        self._known_levels: dict[tuple[Any, ...], _KnownLevel] = {}
+        self._known_maps: dict[tuple[Any, ...], _KnownMap] = {}
         if self._learned is not None:
-            self._learned._note_level(self.level)
+            self._learned._note_rows((), rows)
         elif isinstance(capacities, Capacities):
             self._build_all(capacities)
+
+    @classmethod
+    def beside(cls, level: Level, coordinates: torch.Tensor, shape: Sequence[int] | None) -> Geometry:
+        """Makes a geometry of other coordinates for the rows of a level, in the same mode. Both have one status."""
+        own = level.geometry
+        if isinstance(own._capacities, Capacities):
+            raise ValueError(
+                "this op makes a set of its own coordinates, for which no capacities are learned: give the capacities "
+                "as a function or a list"
+            )
+        made = cls(
+            coordinates,
+            shape=shape,
+            batch_size=own.batch_size,
+            count=level.count,
+            capacities=own._capacities,
+            pairs_per_row=own._pairs_per_row,
+        )
+        made._statuses = own._statuses
+        return made
+
+    @property
+    def level(self) -> Level:
+        """The level of the coordinates that were given. It is kept by tensors and coarser levels."""
+        root = None if self._root is None else self._root()
+        if root is None:
+            coordinates, rows, capacity, count, limits, bounds = self._first
+            root = Level(self, rows, capacity, count, limits, bounds)
+            root._coordinates = coordinates
+            self._root = back_reference(root)
+        return root
 
     @property
     def is_learning(self) -> bool:
@@ -107,7 +161,7 @@ class Geometry:
         """Returns the bits of minuet.CloudStatus of all that was made so far, int32 [1] on the device: 0 where the
         cloud fitted everywhere. A training loop skips the step otherwise, as after an overflow of a loss scale."""
         if not self._statuses:
-            return torch.zeros(1, dtype=torch.int32, device=self.level.coordinates.device)
+            return torch.zeros(1, dtype=torch.int32, device=self._first[0].device)
         result = self._statuses[0]
         for more in self._statuses[1:]:
             result = result | more
@@ -126,15 +180,19 @@ class Geometry:
                 f"the network makes a level by {rule} that was not there when the capacities were learned: call "
                 "learn_more() before it"
             )
-        if callable(self._capacities):
-            return int(self._capacities(fine, rule))
-        assert self._capacities is not None
-        if self._made >= len(self._capacities):
-            raise ValueError(
-                f"capacities has {len(self._capacities)} numbers, and a level number {self._made + 1} is made: give "
-                "one capacity for each level, in the order in which the ops make them"
-            )
-        return int(self._capacities[self._made])
+        path = (*fine.path, rule.name)
+        if path not in self._made:
+            if callable(self._capacities):
+                self._made[path] = int(self._capacities(fine, rule))
+            else:
+                assert self._capacities is not None
+                if len(self._made) >= len(self._capacities):
+                    raise ValueError(
+                        f"capacities has {len(self._capacities)} numbers, and a level number {len(self._made) + 1} is "
+                        "made: give one capacity for each level, in the order in which the ops make them"
+                    )
+                self._made[path] = int(self._capacities[len(self._made)])
+        return self._made[path]
 
     def _note_pairs(self, made: KernelMap, pairs: int) -> None:
         if self._learned is not None:
@@ -144,19 +202,29 @@ class Geometry:
         if self.is_exact:
             level = self._count_level(fine, rule)
             if self._learned is not None:
-                self._learned._note_level(level)
-        else:
-            level = self._new_level(fine, rule, self._capacity_of(fine, rule))
-            # The level's first map is made by the same call.
-            made = KernelMap(fine, level, kernel or KernelKey((1,) * self.ndim, (1,) * self.ndim))
-            made.purposes = purposes
-            counts = self._build(made, has_map=kernel is not None)
-            level.count = counts[2:3]
-            level._source = (made.buffer, made.key, 1)
-            if kernel is not None:
-                fine._maps[made.name] = made
-        self._made += 1
+                self._learned._note_rows(level.path, level.rows)
+            return level
+        known = self._known_levels.get((*fine.path, rule.name))
+        if known is not None:
+            level = self._new_level(fine, rule, known.capacity)
+            level.count, level._source = known.count, known.source
+            return level
+        level = self._new_level(fine, rule, self._capacity_of(fine, rule))
+        # The level's first map is made by the same call.
+        made = KernelMap(fine, level, kernel or KernelKey((1,) * self.ndim, (1,) * self.ndim))
+        made.purposes = purposes
+        counts = self._build(made, has_map=kernel is not None)
+        level.count, level._source = counts[2:3], (made.buffer, made.key, 1)
+        if kernel is not None:
+            level._maps[made.name] = made
         return level
+
+    def _take_known(self, made: KernelMap) -> None:
+        """Fills in a new map that was built with all others."""
+        known = self._known_maps.get((made.coarse.path, made.name))
+        if known is not None:
+            made.buffer, made.key, made.number = known.buffer, known.key, known.number
+            made.purposes, made.most_pairs = known.purposes, known.most_pairs
 
     def _new_level(self, fine: Level, rule: Rule, capacity: int, rows: int | None = None) -> Level:
         shape, bounds = rule.shape_of(fine.shape), rule.bounds_of(fine.bounds)
@@ -200,30 +268,25 @@ class Geometry:
 
     def _build_all(self, learned: Capacities) -> None:
         """Builds all levels and maps that were learned, by one op."""
-        made = [self.level]
-        levels: list[tuple[object, ...]] = [(self.level.capacity,)]
-        for parent, rule_name, capacity in learned._levels():
-            fine, rule = made[parent], Rule(*rule_name)
-            level = self._new_level(fine, rule, capacity)
-            fine._children[rule.name] = level
-            made.append(level)
-            levels.append(rule.level(capacity, parent, level.shape))
-        found: list[KernelMap] = []
-        maps: list[tuple[object, ...]] = []
-        for number, between, kernel, purposes, pairs in learned._kernels():
-            fine = made[number]
-            coarse = fine if between is None else fine._children[between]
-            item = KernelMap(fine, coarse, KernelKey(*kernel))
-            item.purposes, item.most_pairs, item.number = purposes, pairs, len(maps)
-            fine._maps[item.name] = item
-            found.append(item)
-            maps.append((number, made.index(coarse), kernel, item.built_purposes))
-        key = pyramid_text(self.ndim, tuple(levels), tuple(maps), self.level.bounds)
-        buffer, counts, status = pyramid(self.level.coordinates, self.level.count, key)
+        coordinates, rows, capacity, count, limits, bounds = self._first
+        paths: list[tuple[Any, ...]] = [()]
+        shapes = [limits]
+        levels: list[tuple[Any, ...]] = [(capacity,)]
+        for parent, name, most in learned._levels():
+            rule = Rule(*name)
+            paths.append((*paths[parent], name))
+            shapes.append(rule.shape_of(shapes[parent]))
+            levels.append(rule.level(most, parent, shapes[-1]))
+        items = learned._kernels()
+        maps = tuple((item.fine, item.coarse, item.kernel, item.built_purposes) for item in items)
+        key = pyramid_text(self.ndim, tuple(levels), maps, bounds)
+        buffer, counts, status = pyramid(coordinates, count, key)
         self._statuses.append(status)
-        for number, level in enumerate(made):
-            # A cloud that does not fit has no rows on any level.
-            level.count = counts[1 + number : 2 + number]
-            level._source = (buffer, key, number)
-        for item in found:
-            item.buffer, item.key = buffer, key
+        # A cloud that does not fit has no rows on any level, not even on the first.
+        self._first = (coordinates, rows, capacity, counts[1:2], limits, bounds)
+        for number, path in enumerate(paths[1:], 1):
+            most = levels[number][0]
+            self._known_levels[path] = _KnownLevel(most, counts[1 + number : 2 + number], (buffer, key, number))
+        for number, item in enumerate(items):
+            known = _KnownMap(buffer, key, number, item.purposes, item.most_pairs)
+            self._known_maps[(paths[item.coarse], item.name)] = known

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -19,19 +21,43 @@ if TYPE_CHECKING:
 _FEW_PAIRS = 1 << 20
 
 
+Owner = TypeVar("Owner")
+
+
+class _Strong:
+    """Stands for a weak reference where torch.compile traces: it makes none, and the objects live in the trace only."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def __call__(self) -> Any:
+        return self._target
+
+
+def back_reference(owner: Owner) -> Callable[[], Owner | None]:
+    """Returns a reference that does not keep an object alive. Levels keep what they were made from, and their maps.
+    Were the way back kept too, the buffers would stay until Python looks for cycles, which may be many steps later."""
+    return _Strong(owner) if torch.compiler.is_compiling() else weakref.ref(owner)
+
+
 class KernelMap:
-    """A kernel map between two levels, or within one.
+    """A kernel map between two levels, or within one. The coarser level keeps it.
 
     Attributes:
-        fine, coarse: the levels; the same one for a map within a level.
         kernel: its offsets.
+        is_within: whether both levels are the same one.
+        name: what tells it from other maps.
         buffer, key, number: the pyramid that has the map, and the map's number there.
         purposes: the ops that it serves, bits of minuet.Purpose.
         most_pairs: in capacity mode, the most pairs that are listed; 0: one for each offset and coarser row.
     """
 
     def __init__(self, fine: Level, coarse: Level, kernel: KernelKey) -> None:
-        self.fine, self.coarse, self.kernel = fine, coarse, kernel
+        self._fine, self._coarse, self.kernel = back_reference(fine), back_reference(coarse), kernel
+        self.is_within = fine is coarse
+        between = None if self.is_within or coarse.rule is None else coarse.rule.name
+        #: What tells the map from all others of the coarser level.
+        self.name: tuple[Any, ...] = (between, *kernel_name(kernel))
         self.buffer: torch.Tensor
         self.key = ""
         self.number = 0
@@ -40,15 +66,24 @@ class KernelMap:
         self._pairs: tuple[torch.Tensor, torch.Tensor] | None = None
 
     @property
-    def is_identity(self) -> bool:
-        """Whether each row feeds itself alone."""
-        return self.fine is self.coarse and self.kernel.volume == 1 and not any(self.kernel.offsets or ())
+    def fine(self) -> Level:
+        """The finer level."""
+        level = self._fine()
+        assert level is not None  # The coarser level keeps it.
+        return level
 
     @property
-    def name(self) -> tuple[Any, ...]:
-        """What tells the map from all others of the finer level."""
-        rule = None if self.coarse is self.fine else self.coarse.rule
-        return (None if rule is None else rule.name, *kernel_name(self.kernel))
+    def coarse(self) -> Level:
+        """The coarser level; the same one for a map within a level."""
+        level = self._coarse()
+        if level is None:
+            raise RuntimeError("the level of the map is gone: keep the level as long as its map is used")
+        return level
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether each row feeds itself alone."""
+        return self.is_within and self.kernel.volume == 1 and not any(self.kernel.offsets or ())
 
     @property
     def built_purposes(self) -> int:
@@ -126,25 +161,22 @@ class Level:
         self.shape, self.bounds = shape, bounds
         self.parent, self.rule = parent, rule
         self.stride: Numbers = (1,) * geometry.ndim
+        #: The rules that lead here from the first level.
+        self.path: tuple[Any, ...] = ()
         if parent is not None and rule is not None:
+            self.path = (*parent.path, rule.name)
             self.stride = tuple(one * two for one, two in zip(parent.stride, rule.stride, strict=True))
         self._coordinates: torch.Tensor | None = None
         # The pyramid that has the coordinates, and the level's number there.
         self._source: tuple[torch.Tensor, str, int] | None = None
+        # Maps within this level, and from its parent to it.
         self._maps: dict[tuple[Any, ...], KernelMap] = {}
-        self._children: dict[tuple[Any, ...], Level] = {}
+        self._children: dict[tuple[Any, ...], Callable[[], Level | None]] = {}
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
         return len(self.stride)
-
-    @property
-    def path(self) -> tuple[Any, ...]:
-        """The rules that lead here from the first level."""
-        if self.parent is None or self.rule is None:
-            return ()
-        return (*self.parent.path, self.rule.name)
 
     @property
     def coordinates(self) -> torch.Tensor:
@@ -172,7 +204,7 @@ class Level:
         padding: Axes | None = None,
     ) -> Level:
         """Returns the coarser level of a stride: the cells that have a voxel or, with kernel_size and padding, all
-        that a dense convolution reaches. The same arguments give the same level."""
+        that a dense convolution reaches. The same arguments give the same level, as long as it is kept."""
         return self._coarser(self._rule(stride, kernel_size, dilation, padding), None, 0)
 
     def _rule(self, stride: Axes, kernel_size: Axes | None, dilation: Axes, padding: Axes | None) -> Rule:
@@ -193,10 +225,11 @@ class Level:
         """Returns the level of a rule. A new one is made together with its first map, where a kernel is given."""
         if rule.kernel_size is None and max(rule.stride) == 1:
             return self
-        found = self._children.get(rule.name)
+        known = self._children.get(rule.name)
+        found = None if known is None else known()
         if found is None:
             found = self.geometry._make_level(self, rule, kernel, purposes)
-            self._children[rule.name] = found
+            self._children[rule.name] = back_reference(found)
         return found
 
     def map_to(self, coarse: Level, kernel: KernelKey, purposes: int) -> KernelMap:
@@ -207,9 +240,10 @@ class Level:
                 "coarser level from this one"
             )
         made = KernelMap(self, coarse, kernel)
-        found = self._maps.get(made.name)
+        found = coarse._maps.get(made.name)
         if found is None:
             found = made
-            self._maps[made.name] = made
+            self.geometry._take_known(made)
+            coarse._maps[made.name] = made
         found.require(purposes)
         return found
