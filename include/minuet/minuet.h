@@ -534,8 +534,7 @@ enum { MINUET_ACTIVATION_SIGMOID = 6, MINUET_ACTIVATION_TANH = 7 };
  * inputs over the offsets and the input channels.
  *
  * kernel_size, stride and dilation are 1 to 2^24 on each axis (0 counts as 1). kernel_shape.h has the limits
- * of kernels. submanifold excludes transposed, dense_offsets and strides above 1. Floats are in host memory.
- */
+ * of kernels. submanifold excludes transposed, dense_offsets and strides > 1. Floats are in host memory. */
 typedef struct minuet_convolution_options {
   size_t struct_size;
   void* ext;
@@ -648,16 +647,17 @@ MINUET_API minuet_status minuet_plan_create_pooling(minuet_context* context,
 typedef int32_t minuet_weights_order;
 enum {
   MINUET_WEIGHTS_AS_DESCRIBED = 0, /* the description's "weights_order", else MINUET_WEIGHTS_MINUET */
-  /* [k_x * k_y * k_z, C_in, C_out], x slowest; for one offset also a linear layer's [C_out, C_in] */
-  MINUET_WEIGHTS_MINUET = 1,
-  MINUET_WEIGHTS_MINKOWSKI = 2, /* MinkowskiEngine */
+  MINUET_WEIGHTS_MINUET = 1,       /* [k_x * k_y * k_z, C_in, C_out], x slowest */
+  MINUET_WEIGHTS_MINKOWSKI = 2,    /* MinkowskiEngine */
   MINUET_WEIGHTS_TORCHSPARSE = 3,
   MINUET_WEIGHTS_SPCONV = 4,     /* indices were batch, z, y, x; the shape tells spconv 1.x from 2.x */
   MINUET_WEIGHTS_SPCONV_XYZ = 5, /* indices were batch, x, y, z */
   MINUET_WEIGHTS_SPCONV1 = 6,    /* 1.x, for weights whose shape fits both versions */
   MINUET_WEIGHTS_SPCONV1_XYZ = 7,
   MINUET_WEIGHTS_SPCONV2 = 8, /* 2.x, for the same weights */
-  MINUET_WEIGHTS_SPCONV2_XYZ = 9
+  MINUET_WEIGHTS_SPCONV2_XYZ = 9,
+  MINUET_WEIGHTS_SPCONV2_LINEAR = 10, /* the same with [C_out, C_in] for kernels of one offset */
+  MINUET_WEIGHTS_SPCONV2_XYZ_LINEAR = 11
 };
 
 /* A network and its weights. Exactly one of name and description is required. weights_order, allow_unused,

@@ -9,16 +9,26 @@ struct OrderName {
   WeightsOrder order;
   const char* name;
 };
-constexpr OrderName kNames[] = {
-    {WeightsOrder::Minuet, "minuet"},           {WeightsOrder::Minkowski, "minkowski"},
-    {WeightsOrder::TorchSparse, "torchsparse"}, {WeightsOrder::Spconv, "spconv"},
-    {WeightsOrder::SpconvXyz, "spconv-xyz"},    {WeightsOrder::Spconv1, "spconv1"},
-    {WeightsOrder::Spconv1Xyz, "spconv1-xyz"},  {WeightsOrder::Spconv2, "spconv2"},
-    {WeightsOrder::Spconv2Xyz, "spconv2-xyz"}};
+constexpr OrderName kNames[] = {{WeightsOrder::Minuet, "minuet"},
+                                {WeightsOrder::Minkowski, "minkowski"},
+                                {WeightsOrder::TorchSparse, "torchsparse"},
+                                {WeightsOrder::Spconv, "spconv"},
+                                {WeightsOrder::SpconvXyz, "spconv-xyz"},
+                                {WeightsOrder::Spconv1, "spconv1"},
+                                {WeightsOrder::Spconv1Xyz, "spconv1-xyz"},
+                                {WeightsOrder::Spconv2, "spconv2"},
+                                {WeightsOrder::Spconv2Xyz, "spconv2-xyz"},
+                                {WeightsOrder::Spconv2Linear, "spconv2-linear"},
+                                {WeightsOrder::Spconv2XyzLinear, "spconv2-xyz-linear"}};
 
 /// Returns true if the kernel axes of an order of spconv are those of indices batch, z, y and x.
 bool is_x_last(WeightsOrder order) {
-  return order == WeightsOrder::Spconv || order == WeightsOrder::Spconv1 || order == WeightsOrder::Spconv2;
+  return order == WeightsOrder::Spconv || order == WeightsOrder::Spconv1 || order == WeightsOrder::Spconv2 ||
+         order == WeightsOrder::Spconv2Linear;
+}
+/// Returns true if an order of spconv 2.x has kernels of one offset as [out_channels, in_channels].
+bool is_linear(WeightsOrder order) {
+  return order == WeightsOrder::Spconv2Linear || order == WeightsOrder::Spconv2XyzLinear;
 }
 
 template <class... Values>
@@ -148,8 +158,15 @@ WeightLayout offsets_first(const ConvolutionProblem& problem, bool first_fastest
   return layout;
 }
 
+/// Returns true if spconv multiplies the features with the weight as one matrix.
+bool is_one_product(const ConvolutionProblem& problem) {
+  const AxisArray& stride = problem.stride;
+  return kernel_volume(problem) == 1 &&
+         std::all_of(stride.begin(), stride.begin() + problem.ndim, [](i32 step) { return step == 1; });
+}
+
 /// Returns the layout [out_channels, one kernel size per axis, in_channels] of spconv 2.x.
-WeightLayout outputs_first(const ConvolutionProblem& problem, bool x_is_last) {
+WeightLayout outputs_first(const ConvolutionProblem& problem, bool x_is_last, bool is_linear) {
   WeightLayout layout;
   layout.spconv_version = 2;
   layout.shape = {problem.out_channels};
@@ -163,6 +180,12 @@ WeightLayout outputs_first(const ConvolutionProblem& problem, bool x_is_last) {
   }
   layout.shape.push_back(problem.in_channels);
   layout.out_stride = stride;
+  if (!is_linear && is_one_product(problem)) {
+    // spconv 2.x reads the memory of such a weight as [in_channels, out_channels], whatever its shape says
+    // (issue 450 of traveller59/spconv).
+    layout.in_stride = problem.out_channels;
+    layout.out_stride = 1;
+  }
   return layout;
 }
 
@@ -215,9 +238,10 @@ WeightLayout matrix(const ConvolutionProblem& problem, bool is_linear) {
 /// Returns the layouts of an order of spconv.
 std::vector<WeightLayout> spconv_layouts(WeightsOrder order, const ConvolutionProblem& problem) {
   const bool is_first = order == WeightsOrder::Spconv1 || order == WeightsOrder::Spconv1Xyz;
-  const bool is_second = order == WeightsOrder::Spconv2 || order == WeightsOrder::Spconv2Xyz;
+  const bool is_second =
+      order == WeightsOrder::Spconv2 || order == WeightsOrder::Spconv2Xyz || is_linear(order);
   std::vector<WeightLayout> layouts;
-  if (!is_first) layouts.push_back(outputs_first(problem, is_x_last(order)));
+  if (!is_first) layouts.push_back(outputs_first(problem, is_x_last(order), is_linear(order)));
   if (!is_second) layouts.push_back(outputs_last(problem, is_x_last(order)));
   add_without_axis(problem, layouts);
   if (kernel_volume(problem) == 1) layouts.push_back(matrix(problem, /*is_linear=*/true));
@@ -264,6 +288,8 @@ llvm::Error check_carries_over(WeightsOrder order, const ConvolutionProblem& pro
     case WeightsOrder::Spconv1Xyz:
     case WeightsOrder::Spconv2:
     case WeightsOrder::Spconv2Xyz:
+    case WeightsOrder::Spconv2Linear:
+    case WeightsOrder::Spconv2XyzLinear:
       return check_spconv(problem);
   }
   return llvm::Error::success();
@@ -303,6 +329,8 @@ std::vector<WeightLayout> weight_layouts(WeightsOrder order, const ConvolutionPr
     case WeightsOrder::Spconv1Xyz:
     case WeightsOrder::Spconv2:
     case WeightsOrder::Spconv2Xyz:
+    case WeightsOrder::Spconv2Linear:
+    case WeightsOrder::Spconv2XyzLinear:
       return spconv_layouts(order, problem);
   }
   return layouts;

@@ -28,14 +28,18 @@ enum class WeightsOrder : i32 {
   Spconv1Xyz = 7,
   Spconv2 = 8,
   Spconv2Xyz = 9,
+  // These are the same, but kernels of one offset are stored as [out_channels, in_channels].
+  Spconv2Linear = 10,
+  Spconv2XyzLinear = 11,
 };
-constexpr WeightsOrder kLastWeightsOrder = WeightsOrder::Spconv2Xyz;
+constexpr WeightsOrder kLastWeightsOrder = WeightsOrder::Spconv2XyzLinear;
 
 /// This key of a file's metadata has the file's order as its value. Files written by Minuet have it.
 constexpr const char* kWeightsOrderMark = "minuet.weights_order";
 
 /// Returns the order of this name. The names are "minuet", "minkowski", "torchsparse", "spconv",
-/// "spconv-xyz", "spconv1", "spconv1-xyz", "spconv2" and "spconv2-xyz".
+/// "spconv-xyz", "spconv1", "spconv1-xyz", "spconv2", "spconv2-xyz", "spconv2-linear" and
+/// "spconv2-xyz-linear".
 llvm::Expected<WeightsOrder> parse_weights_order(llvm::StringRef name);
 const char* weights_order_name(WeightsOrder order);
 

@@ -2,9 +2,11 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <sstream>
 
 namespace minuet {
@@ -47,8 +49,9 @@ std::string why_expected(const std::string& what) {
   for (std::string word; std::getline(words, word, ',');) {
     if (word == what) return "MINUET_EXPECT names " + what;
     // A slip of the pen would let everything skip again.
-    if (word != "golden" && word != "nvrtc" && word != "gpu") {
-      return "MINUET_EXPECT names '" + word + "', and can name golden, nvrtc and gpu";
+    const std::string known[] = {"golden", "nvrtc", "gpu", "browser", "torch"};
+    if (std::find(std::begin(known), std::end(known), word) == std::end(known)) {
+      return "MINUET_EXPECT names '" + word + "', and can name golden, nvrtc, gpu, browser and torch";
     }
   }
   if (what != "gpu") return "";

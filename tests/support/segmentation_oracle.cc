@@ -275,7 +275,7 @@ std::map<std::string, FileTensor> in_minkowski(const Parameters& parameters) {
   return moved;
 }
 
-std::map<std::string, FileTensor> in_spconv_xyz(const Parameters& parameters) {
+std::map<std::string, FileTensor> in_spconv_xyz(const Parameters& parameters, bool is_linear) {
   std::map<std::string, FileTensor> moved = parameters.all();
   for (auto& [name, tensor] : moved) {
     if (tensor.shape.size() != 3) continue;
@@ -288,6 +288,7 @@ std::map<std::string, FileTensor> in_spconv_xyz(const Parameters& parameters) {
           tensor.values[static_cast<size_t>((o * volume + k) * in + i)] =
               from[static_cast<size_t>((k * in + i) * out + o)];
     tensor.shape = {out, size, size, size, in};
+    if (volume == 1 && !is_linear) tensor.values = from;
   }
   return moved;
 }

@@ -35,7 +35,9 @@ NetworkOutput softgroup_unet(Parameters& parameters, const std::vector<int32_t>&
 /// The drawn parameters as MinkowskiEngine stores them: the weight of several offsets is [volume, in, out]
 /// with x fastest, that of one offset is [in, out], and a bias of a convolution is [1, out].
 std::map<std::string, FileTensor> in_minkowski(const Parameters& parameters);
-/// The drawn parameters as spconv 2.x stores them, [out, kernel x, kernel y, kernel z, in].
-std::map<std::string, FileTensor> in_spconv_xyz(const Parameters& parameters);
+/// The drawn parameters as spconv 2.x stores them, [out, kernel x, kernel y, kernel z, in]. It multiplies
+/// with the memory of a kernel of one offset as [in, out]; with is_linear, such a weight is of a layer that
+/// multiplies with [out, in], as SoftGroup's do.
+std::map<std::string, FileTensor> in_spconv_xyz(const Parameters& parameters, bool is_linear);
 
 }  // namespace minuet::oracle

@@ -63,7 +63,8 @@ struct Reference {
                : network == "spunet34"
                    ? oracle::spunet(parameters, size, coordinates, features, classes)
                    : oracle::softgroup_unet(parameters, size.widths, coordinates, features);
-    checkpoint = is_minkowski ? in_minkowski(parameters) : in_spconv_xyz(parameters);
+    checkpoint =
+        is_minkowski ? in_minkowski(parameters) : in_spconv_xyz(parameters, network == "softgroup_unet");
     write_safetensors(file.path(), checkpoint);
   }
 
@@ -250,6 +251,9 @@ TEST_F(SegmentationCheckpoint, WrongDetailsShow) {
   spec = spunet.spec(DType::F32);
   spec.weights_order = MINUET_WEIGHTS_SPCONV;
   EXPECT_TRUE(differs(spunet)) << "order of axes";
+  spec = spunet.spec(DType::F32);
+  spec.weights_order = MINUET_WEIGHTS_SPCONV2_XYZ_LINEAR;
+  EXPECT_TRUE(differs(spunet)) << "weights of kernels of one offset";
 }
 
 }  // namespace

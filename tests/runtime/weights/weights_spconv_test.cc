@@ -25,11 +25,13 @@ FileTensor stored_by_2(const Axes3& size) {
   return tensor;
 }
 
-/// The same in the layout of spconv 1.x, [kernel, C_in, C_out].
+/// The same in the layout of spconv 1.x, [kernel, C_in, C_out]. Both versions read the memory of a kernel of
+/// one offset as [C_in, C_out].
 FileTensor stored_by_1(const FileTensor& second) {
   const int64_t out = second.shape[0], in = second.shape[4];
   const int64_t volume = second.shape[1] * second.shape[2] * second.shape[3];
   FileTensor first{{second.shape[1], second.shape[2], second.shape[3], in, out}, second.values};
+  if (volume == 1) return first;
   for (int64_t k = 0; k < volume; ++k)
     for (int64_t i = 0; i < in; ++i)
       for (int64_t o = 0; o < out; ++o)

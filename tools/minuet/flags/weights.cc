@@ -28,7 +28,8 @@ CLI::Option* add_order(CLI::App& app, const std::string& flags, NetworkChoice& c
   return add_value(
       app, flags, choice.weights_order, "ORDER",
       "engine that stored the weights: minuet, minkowski, torchsparse, spconv (indices z, y, x) "
-      "or spconv-xyz; spconv1, spconv1-xyz, spconv2 and spconv2-xyz name the version of spconv too" +
+      "or spconv-xyz; spconv1, spconv1-xyz, spconv2 and spconv2-xyz name the version of spconv too; "
+      "spconv2-linear and spconv2-xyz-linear are for files whose 1x1 layers are linear layers" +
           otherwise);
 }
 

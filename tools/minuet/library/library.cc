@@ -25,17 +25,24 @@ bool is_shipped(llvm::StringRef name) { return find_shipped(name) != nullptr; }
 
 llvm::Expected<minuet_weights_order> parse_order(llvm::StringRef flag) {
   static constexpr std::pair<const char*, minuet_weights_order> kOrders[] = {
-      {"", MINUET_WEIGHTS_AS_DESCRIBED},       {"minuet", MINUET_WEIGHTS_MINUET},
-      {"minkowski", MINUET_WEIGHTS_MINKOWSKI}, {"torchsparse", MINUET_WEIGHTS_TORCHSPARSE},
-      {"spconv", MINUET_WEIGHTS_SPCONV},       {"spconv-xyz", MINUET_WEIGHTS_SPCONV_XYZ},
-      {"spconv1", MINUET_WEIGHTS_SPCONV1},     {"spconv1-xyz", MINUET_WEIGHTS_SPCONV1_XYZ},
-      {"spconv2", MINUET_WEIGHTS_SPCONV2},     {"spconv2-xyz", MINUET_WEIGHTS_SPCONV2_XYZ}};
+      {"", MINUET_WEIGHTS_AS_DESCRIBED},
+      {"minuet", MINUET_WEIGHTS_MINUET},
+      {"minkowski", MINUET_WEIGHTS_MINKOWSKI},
+      {"torchsparse", MINUET_WEIGHTS_TORCHSPARSE},
+      {"spconv", MINUET_WEIGHTS_SPCONV},
+      {"spconv-xyz", MINUET_WEIGHTS_SPCONV_XYZ},
+      {"spconv1", MINUET_WEIGHTS_SPCONV1},
+      {"spconv1-xyz", MINUET_WEIGHTS_SPCONV1_XYZ},
+      {"spconv2", MINUET_WEIGHTS_SPCONV2},
+      {"spconv2-xyz", MINUET_WEIGHTS_SPCONV2_XYZ},
+      {"spconv2-linear", MINUET_WEIGHTS_SPCONV2_LINEAR},
+      {"spconv2-xyz-linear", MINUET_WEIGHTS_SPCONV2_XYZ_LINEAR}};
   for (const auto& [name, order] : kOrders) {
     if (flag == name) return order;
   }
   return bad_input(
       "the weights order '{0}' is not one of minuet, minkowski, torchsparse, spconv, spconv-xyz, spconv1, "
-      "spconv1-xyz, spconv2, spconv2-xyz",
+      "spconv1-xyz, spconv2, spconv2-xyz, spconv2-linear, spconv2-xyz-linear",
       flag);
 }
 

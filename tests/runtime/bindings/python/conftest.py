@@ -67,7 +67,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     """Does the same for a file that is skipped as a whole."""
-    pytest_runtest_logreport(report)  # type: ignore[arg-type]
+    pytest_runtest_logreport(report)
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ class Geometry:
         most, shape = rule.most(fine.capacity), rule.shape_of(fine.shape)
         for capacity in sorted({min(most, 4 * fine.capacity), most}):
             levels = ((fine.capacity,), rule.level(capacity, 0, shape))
-            key = pyramid_text(self.ndim, levels, (), fine.bounds)
+            key = pyramid_text(self.ndim, levels, (), fine.bounds, fine.parent is not None)
             buffer, counts, status = pyramid(fine.coordinates, None, key)
             bits, _, _, rows = read_numbers(torch.cat([status, counts]))
             if bits == 0 or capacity == most:
@@ -255,7 +255,7 @@ class Geometry:
             assert coarse.rule is not None
             levels = (*levels, coarse.rule.level(coarse.capacity, 0, coarse.shape))
         maps = ((0, len(levels) - 1, kernel_name(made.kernel), made.built_purposes),) if has_map else ()
-        made.key, made.number = pyramid_text(self.ndim, levels, maps, fine.bounds), 0
+        made.key, made.number = pyramid_text(self.ndim, levels, maps, fine.bounds, fine.parent is not None), 0
         made.buffer, counts, status = pyramid(fine.coordinates, fine.count, made.key)
         if not self.is_exact:
             self._statuses.append(status)
@@ -279,7 +279,7 @@ class Geometry:
             levels.append(rule.level(most, parent, shapes[-1]))
         items = learned._kernels()
         maps = tuple((item.fine, item.coarse, item.kernel, item.built_purposes) for item in items)
-        key = pyramid_text(self.ndim, tuple(levels), maps, bounds)
+        key = pyramid_text(self.ndim, tuple(levels), maps, bounds, False)
         buffer, counts, status = pyramid(coordinates, count, key)
         self._statuses.append(status)
         # A cloud that does not fit has no rows on any level, not even on the first.

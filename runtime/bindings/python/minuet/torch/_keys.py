@@ -104,12 +104,17 @@ class MapKey:
 
 @dataclass(frozen=True)
 class PyramidKey:
-    """A pyramid with the coordinates of all its levels."""
+    """A pyramid with the coordinates of all its levels.
+
+    `is_ordered` says that the coordinates are given in the order of the set, as those of a level that another pyramid
+    made are. Rows then need no reordering.
+    """
 
     ndim: int
     levels: tuple[LevelKey, ...]
     maps: tuple[MapKey, ...] = ()
     bounds: tuple[Numbers, Numbers] | None = None
+    is_ordered: bool = False
 
     @property
     def level_list(self) -> list[Level]:
@@ -198,6 +203,7 @@ def pyramid_key(text: str) -> PyramidKey:
             MapKey(item["fine"], item["coarse"], _kernel(item["kernel"]), item["purposes"]) for item in found["maps"]
         ),
         None if bounds is None else (tuple(bounds[0]), tuple(bounds[1])),
+        found["is_ordered"],
     )
 
 

@@ -167,6 +167,7 @@ class Level:
             self.path = (*parent.path, rule.name)
             self.stride = tuple(one * two for one, two in zip(parent.stride, rule.stride, strict=True))
         self._coordinates: torch.Tensor | None = None
+        self._version = -1
         # The pyramid that has the coordinates, and the level's number there.
         self._source: tuple[torch.Tensor, str, int] | None = None
         # Maps within this level, and from its parent to it.
@@ -186,6 +187,19 @@ class Level:
             buffer, key, number = self._source
             self._coordinates = pyramid_coordinates(buffer, key, number, self.rows)
         return self._coordinates
+
+    def require_unchanged(self) -> None:
+        """Raises ValueError if the coordinates were changed in place since the level was made."""
+        coordinates = self._coordinates
+        if coordinates is None or torch.compiler.is_compiling() or coordinates.is_inference():
+            return
+        if self._version < 0:
+            self._version = coordinates._version
+        elif self._version != coordinates._version:
+            raise ValueError(
+                "the coordinates were changed in place after ops had made sets and maps of them: change a copy, and "
+                "make a new tensor of it"
+            )
 
     def mask(self, features: torch.Tensor) -> torch.Tensor:
         """Returns features with zeros in the rows past the count, which is what every op gives."""

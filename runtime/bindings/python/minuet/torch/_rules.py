@@ -101,22 +101,26 @@ class Rule:
 
 
 @functools.cache
-def _text(ndim: int, levels: tuple[Any, ...], maps: tuple[Any, ...], bounds: Bounds | None) -> str:
+def _text(ndim: int, levels: tuple[Any, ...], maps: tuple[Any, ...], bounds: Bounds | None, is_ordered: bool) -> str:
     first = LevelKey(levels[0][0], -1, (1,) * ndim)
     made = [MapKey(fine, coarse, KernelKey(*kernel), purposes) for fine, coarse, kernel, purposes in maps]
-    return text_of(PyramidKey(ndim, (first, *[LevelKey(*level) for level in levels[1:]]), tuple(made), bounds))
+    every = (first, *[LevelKey(*level) for level in levels[1:]])
+    return text_of(PyramidKey(ndim, every, tuple(made), bounds, is_ordered))
 
 
 @constant
-def pyramid_text(ndim: int, levels: tuple[Any, ...], maps: tuple[Any, ...], bounds: Bounds | None) -> str:
+def pyramid_text(
+    ndim: int, levels: tuple[Any, ...], maps: tuple[Any, ...], bounds: Bounds | None, is_ordered: bool
+) -> str:
     """Returns the key of a pyramid.
 
     Args:
         levels: (capacity,) of the first one, and Rule.level() of the others.
         maps: (fine, coarse, kernel_name, purposes) of each.
         bounds: of the first level.
+        is_ordered: whether the coordinates are given in the order of the set.
     """
-    return _text(ndim, levels, maps, bounds)
+    return _text(ndim, levels, maps, bounds, is_ordered)
 
 
 def kernel_name(kernel: KernelKey) -> tuple[Any, ...]:

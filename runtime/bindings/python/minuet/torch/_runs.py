@@ -13,6 +13,7 @@ from .. import _abi
 from .._library import library
 from .._parameters import Parameters
 from .._plan import Plan
+from .._types import SetOrder
 from ._places import (
     ELEMENTS,
     Place,
@@ -27,6 +28,7 @@ from ._places import (
 )
 from ._pyramids import MadePyramid, pyramid_of
 
+_SET_ORDER = SetOrder.INPUT | SetOrder.OUTPUT | SetOrder.RESIDUAL
 _MOST_ARRAYS = 3
 _ARRAY_WORDS = ctypes.sizeof(_abi.minuet_array) // 8
 
@@ -134,7 +136,9 @@ class Run:
     ) -> None:
         self._loaded, self._made, self._map = loaded, made, map
         self._inputs, self._outputs, self._values = inputs, outputs, values
-        self.workspace_bytes = max(1, made.pyramid.run_bytes(loaded.plan, loaded.place.arch, kernel_map=map))
+        self._order = _SET_ORDER if made.key.is_ordered else SetOrder(0)
+        size = made.pyramid.run_bytes(loaded.plan, loaded.place.arch, kernel_map=map, set_order=self._order)
+        self.workspace_bytes = max(1, size)
         self._blocks = Pool(self._block)
         self.input_rows = int(inputs[0].shape[0])
         self.output_shape = tuple(outputs[0].shape[: outputs[0].rank])
@@ -144,6 +148,7 @@ class Run:
         arguments = block.arguments
         arguments.struct_size = ctypes.sizeof(_abi.minuet_run_arguments)
         arguments.pyramid, arguments.map = self._made.pointer, self._map
+        arguments.set_order = int(self._order)
         arguments.input_count, arguments.output_count = len(self._inputs), len(self._outputs)
         arguments.workspace_bytes = self.workspace_bytes
         for target, arrays in (

@@ -1,0 +1,273 @@
+"""Containers and pointwise layers under spconv's names."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, Union
+
+import torch
+from torch import nn
+
+from .._levels import Level
+from .._normalization import batch_norm
+from .core import SparseConvTensor
+
+BatchNorm = Union[nn.BatchNorm1d, nn.SyncBatchNorm]  # noqa: UP007
+
+#: Layers of torch that treat each row by itself.
+_ROWWISE = (
+    nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish, nn.Tanh,
+    nn.Hardswish, nn.Softsign, nn.Identity, nn.Dropout, nn.AlphaDropout, nn.Linear, nn.LayerNorm, nn.Sigmoid,
+    nn.Hardsigmoid, nn.Softplus, nn.Softmax, nn.LogSoftmax, nn.RMSNorm,
+)  # fmt: skip
+
+
+_RECORDED = "max_num_voxels_during_training"
+
+
+class SparseModule(nn.Module):
+    """A layer that takes and gives sparse tensors. SparseSequential gives other layers the features only."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__()
+        self.name = name
+        self._sparse_unique_name = ""
+
+    def require_tensor(self, input: Any) -> None:
+        """Raises unless the layer was given a sparse tensor of as many axes as it has."""
+        if not isinstance(input, SparseConvTensor):
+            raise TypeError(f"{type(self).__name__} takes a SparseConvTensor, and {type(input).__name__} is given")
+        ndim = getattr(self, "ndim", None)
+        if ndim is not None and len(input.spatial_shape) != ndim:
+            raise ValueError(f"the layer has {ndim} axes, and the tensor {len(input.spatial_shape)}")
+
+    def record_voxels(self, device: Any = None) -> None:
+        """Adds the buffer of a layer with record_voxel_count. A state without it can be loaded, as in spconv."""
+        self.register_buffer(_RECORDED, torch.zeros(1, dtype=torch.int32, device=device))
+        self._register_load_state_dict_pre_hook(_complete)
+
+    def note_voxels(self, level: Level) -> None:
+        """Keeps the largest number of output voxels, where the layer records it."""
+        recorded = getattr(self, _RECORDED, None)
+        if recorded is not None:
+            count = level.count
+            recorded.copy_(recorded.clamp(min=level.rows) if count is None else torch.maximum(recorded, count))
+
+    def get_max_num_voxels(self) -> torch.Tensor | None:
+        """Returns the most output voxels so far, int32 [1], of a layer with record_voxel_count, else None."""
+        found: torch.Tensor | None = getattr(self, _RECORDED, None)
+        return found
+
+
+def _complete(state: dict[str, Any], prefix: str, *_: Any) -> None:
+    state.setdefault(prefix + _RECORDED, torch.zeros(1, dtype=torch.int32))
+
+
+def is_spconv_module(module: nn.Module) -> bool:
+    """Whether a layer takes sparse tensors."""
+    return isinstance(module, SparseModule)
+
+
+def is_sparse_conv(module: nn.Module) -> bool:
+    """Whether a layer is a sparse convolution."""
+    from .conv import SparseConvolution
+
+    return isinstance(module, SparseConvolution)
+
+
+def assign_name_for_sparse_modules(module: nn.Module) -> None:
+    """Tells each sparse layer its name in the network."""
+    for name, part in module.named_modules():
+        if isinstance(part, SparseModule):
+            part._sparse_unique_name = name
+
+
+def normalize(norm: BatchNorm, input: SparseConvTensor, *, relu: bool = False) -> SparseConvTensor:
+    """Applies a batch norm of torch, and a ReLU behind it, in one pass. Statistics count the rows in use."""
+    if input.features.shape[1] != norm.num_features:
+        raise ValueError(
+            f"features have {input.features.shape[1]} channels, and the batch norm has {norm.num_features}"
+        )
+    # A momentum of 0 leaves the running statistics as they are.
+    tracks = norm.track_running_stats and (norm.momentum != 0 or not norm.training)
+    made, kept = batch_norm(
+        input.sparse(),
+        norm.weight,
+        norm.bias,
+        norm.running_mean if tracks else None,
+        norm.running_var if tracks else None,
+        training=norm.training or not norm.track_running_stats,
+        momentum=norm.momentum,
+        eps=norm.eps,
+        batches=norm.num_batches_tracked.view(1) if tracks else None,
+        relu=relu,
+        group=_group_of(norm),
+    )
+    with torch.no_grad():
+        if kept is not None:
+            norm.running_mean.copy_(kept.mean)
+            norm.running_var.copy_(kept.variance)
+        if norm.training and norm.track_running_stats:
+            norm.num_batches_tracked.add_(1)
+    return input._replaced(made.features)
+
+
+def _group_of(norm: BatchNorm) -> Any:
+    """Returns the process group whose ranks share statistics, or None."""
+    if not isinstance(norm, nn.SyncBatchNorm) or not torch.distributed.is_initialized():
+        return None
+    group = torch.distributed.group.WORLD if norm.process_group is None else norm.process_group
+    return group if torch.distributed.get_world_size(group) > 1 else None
+
+
+def apply_rowwise(module: nn.Module, input: SparseConvTensor) -> SparseConvTensor:
+    """Applies a layer of torch to the features.
+
+    Raises:
+        ValueError: in capacity mode, for a layer that may mix rows.
+    """
+    if not input._voxels.has_unused_rows or isinstance(module, _ROWWISE):
+        return input.replace_feature(module(input.features))
+    raise ValueError(
+        f"{type(module).__name__} may mix rows, and in capacity mode some of them are not in use: use a layer of "
+        "minuet.torch, or exact mode"
+    )
+
+
+class SparseSequential(SparseModule):
+    """Layers one behind the other; the arguments are those of torch.nn.Sequential, or named layers.
+
+    A BatchNorm1d, a SyncBatchNorm and a ReLU behind one of them run as one pass over the rows in use; their parameters
+    keep their names. Other layers of torch get the features. In capacity mode, layers that may mix rows are refused.
+    """
+
+    def __init__(self, *args: Any, **kwargs: nn.Module) -> None:
+        super().__init__()
+        if len(args) == 1 and isinstance(args[0], OrderedDict):
+            modules = list(args[0].items())
+        else:
+            modules = [(str(number), module) for number, module in enumerate(args)]
+        for name, module in [*modules, *kwargs.items()]:
+            if name in self._modules:
+                raise ValueError(f"two layers have the name {name!r}")
+            self.add_module(name, module)
+
+    def __getitem__(self, index: int | slice) -> nn.Module:
+        """Returns the layer of this number, or a part of the layers."""
+        modules = list(self._modules.items())
+        if isinstance(index, slice):
+            return SparseSequential(OrderedDict(modules[index]))
+        if not -len(modules) <= index < len(modules):
+            raise IndexError(f"there are {len(modules)} layers, and number {index} is asked for")
+        found = modules[index][1]
+        assert found is not None
+        return found
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[nn.Module]:
+        return iter(module for module in self._modules.values() if module is not None)
+
+    def add(self, module: nn.Module, name: str | None = None) -> None:
+        """Appends a layer."""
+        name = str(len(self._modules)) if name is None else name
+        if name in self._modules:
+            raise KeyError(f"there is a layer {name!r} already")
+        self.add_module(name, module)
+
+    def forward(self, input: Any) -> Any:
+        """Applies the layers to a sparse tensor, a list of them, or what the layers before have made of it."""
+        modules = list(self)
+        number = 0
+        while number < len(modules):
+            module = modules[number]
+            number += 1
+            if is_spconv_module(module) or not isinstance(input, SparseConvTensor):
+                input = module(input)
+            elif _is_norm(module) and not _is_watched(module):
+                relu = number < len(modules) and _is_relu(modules[number])
+                input = normalize(module, input, relu=relu)
+                number += int(relu)
+            elif _is_norm(module) and input._voxels.has_unused_rows:
+                raise ValueError(
+                    "a batch norm with hooks is not possible in capacity mode, because it would be called with rows "
+                    "that are not in use: remove the hooks, or use exact mode"
+                )
+            else:
+                input = apply_rowwise(module, input)
+        return input
+
+
+def _is_norm(module: nn.Module) -> bool:
+    """Whether a layer computes what the batch norms of torch compute."""
+    known = (nn.BatchNorm1d.forward, nn.SyncBatchNorm.forward, SparseBatchNorm.forward, SparseSyncBatchNorm.forward)
+    return isinstance(module, (nn.BatchNorm1d, nn.SyncBatchNorm)) and type(module).forward in known
+
+
+def _is_relu(module: nn.Module) -> bool:
+    return type(module) in (nn.ReLU, SparseReLU) and not _is_watched(module)
+
+
+def _is_watched(module: nn.Module) -> bool:
+    """Whether somebody wants to see the calls of a layer, so that it has to be called."""
+    return "forward" in module.__dict__ or any(
+        getattr(owner, name)
+        for owner, names in ((module, _HOOKS), (nn.modules.module, _GLOBAL_HOOKS))
+        for name in names
+    )
+
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_GLOBAL_HOOKS = tuple(f"_global{name}" for name in _HOOKS)
+
+
+class SparseBatchNorm(nn.BatchNorm1d):
+    """A batch norm of sparse tensors, and of features."""
+
+    def forward(self, input: Any) -> Any:
+        """Normalizes over the rows in use."""
+        if isinstance(input, SparseConvTensor):
+            return normalize(self, input)
+        return super().forward(input)
+
+
+class SparseSyncBatchNorm(nn.SyncBatchNorm):
+    """A batch norm whose statistics all ranks share, of sparse tensors and of features."""
+
+    def forward(self, input: Any) -> Any:
+        """Normalizes over the rows in use of all ranks."""
+        if isinstance(input, SparseConvTensor):
+            return normalize(self, input)
+        return super().forward(input)
+
+
+class SparseReLU(nn.ReLU):
+    """A ReLU of sparse tensors, and of features."""
+
+    def forward(self, input: Any) -> Any:
+        """Replaces negative features by 0."""
+        if isinstance(input, SparseConvTensor):
+            return input.replace_feature(super().forward(input.features))
+        return super().forward(input)
+
+
+class SparseIdentity(nn.Identity):
+    """Gives what it takes."""
+
+
+class ToDense(SparseModule):
+    """Makes a dense tensor, [batch, channels, axes...]."""
+
+    def forward(self, x: SparseConvTensor) -> torch.Tensor:
+        """Returns x.dense()."""
+        return x.dense()
+
+
+class RemoveGrid(SparseModule):
+    """Gives what it takes: there is no grid."""
+
+    def forward(self, x: SparseConvTensor) -> SparseConvTensor:
+        """Returns x."""
+        return x
