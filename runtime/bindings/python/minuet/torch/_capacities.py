@@ -107,10 +107,10 @@ class Capacities:
     def _note_rows(self, path: tuple[Any, ...], rows: int) -> None:
         self._rows[path] = max(rows, self._rows.get(path, 0))
 
-    def _note_map(self, made: KernelMap, pairs: int = 0) -> None:
+    def _note_map(self, made: KernelMap, purposes: int, pairs: int = 0) -> None:
         name = (made.coarse.path, made.name)
-        purposes, most = self._maps.get(name, (0, 0))
-        self._maps[name] = (purposes | made.purposes, max(most, pairs))
+        known, most = self._maps.get(name, (0, 0))
+        self._maps[name] = (known | purposes, max(most, pairs))
 
     def _levels(self) -> list[tuple[int, tuple[Any, ...], int]]:
         """Returns the parent, the rule and the capacity of each level behind the first, parents first."""

@@ -227,10 +227,10 @@ def test_maps_and_levels_are_shared(generator):
     with torch.no_grad():
         y = F.convolution(x, weight, kernel_size=3, submanifold=True)
     made = next(iter(x.level._maps.values()))
-    assert made.purposes == int(minuet.Purpose.CONVOLUTION)
+    assert made.built.purposes == int(minuet.Purpose.CONVOLUTION)
     F.convolution(y, weight, kernel_size=3, submanifold=True)
     assert len(x.level._maps) == 1
-    assert made.purposes & int(minuet.Purpose.EXPORT)
+    assert made.built.purposes & int(minuet.Purpose.EXPORT)
     pairs = made.pairs()[0]
     F.convolution(y, weight, kernel_size=3, submanifold=True)
     assert made.pairs()[0] is pairs
@@ -252,7 +252,9 @@ def test_memory_goes_with_the_last_tensor(generator):
         z = F.convolution(y, weight, kernel_size=2, stride=2, transposed=True)
         z.features.sum().backward()
         maps = [item for tensor in (x, y) for item in tensor.level._maps.values()]
-        held = [weakref.ref(item) for item in (x.level, y.level, x.geometry, *maps, *[item.buffer for item in maps])]
+        held = [
+            weakref.ref(item) for item in (x.level, y.level, x.geometry, *maps, *[item.built.buffer for item in maps])
+        ]
         assert len(maps) == 3
         maps.clear()
         assert z.level is x.level

@@ -246,7 +246,7 @@ def test_refuses(generator):
 
     def one(rows):
         op = torch.ops.minuet.convolution
-        return op(rows, weight, None, made.buffer, None, None, None, key, made.key, 0, 20)
+        return op(rows, weight, None, made.built.buffer, None, None, None, key, made.built.key, 0, 20)
 
     with pytest.raises(RuntimeError, match=r"torch\.func"):
         torch.func.grad(lambda given: one(given).sum())(features.detach())
