@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from .._types import CloudStatus
+from .._types import CloudStatus, Purpose
+from ._keys import KernelKey
 from ._rules import read_numbers, rounded_capacity
 
 if TYPE_CHECKING:
     from ._geometry import Geometry
-    from ._levels import KernelMap, Level
+    from ._levels import KernelMap
     from ._sparse_tensor import SparseTensor
+
+
+class LearnedMap(NamedTuple):
+    """A map that was learned: the numbers of its levels, its name, the purposes that it serves and those that a pyramid
+    is built for, and the most pairs."""
+
+    fine: int
+    coarse: int
+    name: tuple[Any, ...]
+    purposes: int
+    built_purposes: int
+    most_pairs: int
+
+    @property
+    def kernel(self) -> tuple[Any, ...]:
+        """The arguments of a KernelKey."""
+        return self.name[1:]
 
 
 class Capacities:
@@ -86,14 +104,13 @@ class Capacities:
     def _capacity(self, path: tuple[Any, ...]) -> int:
         return rounded_capacity(math.ceil(self.factor * self._rows[path]))
 
-    def _note_level(self, level: Level) -> None:
-        path = level.path
-        self._rows[path] = max(level.rows, self._rows.get(path, 0))
+    def _note_rows(self, path: tuple[Any, ...], rows: int) -> None:
+        self._rows[path] = max(rows, self._rows.get(path, 0))
 
-    def _note_map(self, made: KernelMap, pairs: int = 0) -> None:
-        name = (made.fine.path, *made.name)
-        purposes, most = self._maps.get(name, (0, 0))
-        self._maps[name] = (purposes | made.purposes, max(most, pairs))
+    def _note_map(self, made: KernelMap, purposes: int, pairs: int = 0) -> None:
+        name = (made.coarse.path, made.name)
+        known, most = self._maps.get(name, (0, 0))
+        self._maps[name] = (known | purposes, max(most, pairs))
 
     def _levels(self) -> list[tuple[int, tuple[Any, ...], int]]:
         """Returns the parent, the rule and the capacity of each level behind the first, parents first."""
@@ -101,15 +118,18 @@ class Capacities:
         numbers = {path: number for number, path in enumerate(paths)}
         return [(numbers[path[:-1]], path[-1], self._capacity(path)) for path in paths[1:]]
 
-    def _kernels(self) -> list[tuple[int, tuple[Any, ...] | None, tuple[Any, ...], int, int]]:
-        """Returns the finer level, the rule to the coarser one (None: within the level), the kernel, the purposes and
-        the most pairs of each map."""
-        paths = sorted(self._rows, key=len)
-        numbers = {path: number for number, path in enumerate(paths)}
-        return [
-            (numbers[path], rule, tuple(kernel), purposes, math.ceil(self.factor * pairs))
-            for (path, rule, *kernel), (purposes, pairs) in self._maps.items()
-        ]
+    def _kernels(self) -> list[LearnedMap]:
+        """Returns the maps."""
+        numbers = {path: number for number, path in enumerate(sorted(self._rows, key=len))}
+        made = []
+        for (path, name), (purposes, pairs) in self._maps.items():
+            coarse = numbers[path]
+            fine = coarse if name[0] is None else numbers[path[:-1]]
+            kernel = KernelKey(*name[1:])
+            is_identity = fine == coarse and kernel.volume == 1 and not any(kernel.offsets or ())
+            built = purposes & ~int(Purpose.EXPORT) if is_identity else purposes
+            made.append(LearnedMap(fine, coarse, name, purposes, built, math.ceil(self.factor * pairs)))
+        return made
 
 
 def check(given: SparseTensor | Geometry | torch.Tensor) -> None:

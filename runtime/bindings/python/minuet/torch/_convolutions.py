@@ -17,7 +17,6 @@ from .._types import DType
 from ._define import define, given
 from ._keys import ConvolutionKey, convolution_key
 from ._places import (
-    ELEMENTS,
     Place,
     Pool,
     array_struct,
@@ -25,12 +24,15 @@ from ._places import (
     context,
     dtype_of_features,
     new_cache,
+    parameter_element,
     place_of,
     pointer_of,
     reference,
     remembered,
+    rounded,
     rows_of,
     with_room,
+    without_view,
     word_of,
     words_of,
 )
@@ -113,10 +115,10 @@ def _make_run(
     has_bias = bias is not None
     plan_key = (text, tuple(weight.shape), dtype, has_bias, of_input)
     loaded = loaded_plan(plan_key, place, True, lambda: _plan(key, shape, dtype, bias=has_bias, of_input=of_input))
-    values = [array_struct(shape.shape, ELEMENTS[weight.dtype], shape.strides)]
+    values = [array_struct(shape.shape, parameter_element(weight, "the weight"), shape.strides)]
     if bias is not None:
         values.append(array_struct((shape.out_channels,), _abi.MINUET_ELEMENT_F32))
-        values.append(array_struct((shape.out_channels,), ELEMENTS[bias.dtype]))
+        values.append(array_struct((shape.out_channels,), parameter_element(bias, "the bias")))
     return Run(
         loaded,
         made,
@@ -131,7 +133,15 @@ _ones: dict[tuple[int, int], torch.Tensor] = new_cache()
 
 
 def _scale(channels: int, place: Place) -> torch.Tensor:
-    return remembered(_ones, (channels, place.pointer), lambda: torch.ones(channels, device=place.device))
+    """Returns ones, which the library multiplies sums with before it adds a bias."""
+    found = _ones.get((channels, place.pointer))
+    if found is None:
+        found = torch.ones(channels, dtype=torch.float32, device=place.device)
+        if place.is_capturing():
+            return found  # Its memory belongs to the graph.
+        place.wait()  # Other streams read it later.
+        _ones[(channels, place.pointer)] = found
+    return found
 
 
 def _apply(
@@ -159,12 +169,14 @@ def _apply(
     shape = run.output_shape
     if not 0 <= rows <= shape[0]:
         raise ValueError(f"rows is {rows}, and the pyramid has a capacity of {shape[0]} there")
+    if bias is not None and bias.shape != (shape[1],):
+        raise ValueError(f"the bias has the shape {list(bias.shape)}, and [{shape[1]}] is needed")
     out = torch.empty(shape, dtype=features.dtype, device=features.device)
     values = [weight.contiguous()]
     if bias is not None:
         values += [_scale(shape[1], place), bias.contiguous()]
     run(buffer, (features,), (out,), values)
-    return out if rows == shape[0] else out[:rows]
+    return without_view(out, rows)
 
 
 def _forward(
@@ -276,7 +288,8 @@ class _ParameterGradients:
         words[data], words[number] = gradient.data_ptr(), rows
         if bias_gradient is not None:
             words[_ROW_COUNT], words[_BIAS] = count_pointer(row_count) or 0, bias_gradient.data_ptr()
-        size = remembered(self._bytes, (most, rows), lambda: max(1, self._op.bytes(self._place.arch, most, rows)))
+        sizes = (rounded(most), rounded(rows))
+        size = remembered(self._bytes, sizes, lambda: max(1, self._op.bytes(self._place.arch, *sizes)))
         workspace = torch.empty(size, dtype=torch.uint8, device=gradient.device)
         words[_WORKSPACE], words[_WORKSPACE_BYTES] = workspace.data_ptr(), size
         place = self._place

@@ -45,8 +45,12 @@ def define(
 
 
 def _gradient_of(op: Any, setup_context: Callable[..., None] | None, backward: Gradients) -> Callable[..., Any]:
-    """Returns what runs an op where autograd looks on. It does what torch.library.register_autograd does, which takes
-    30 us more for each call, because it asks for the op's schema every time."""
+    """Returns what runs an op where autograd looks on.
+
+    It does what torch.library.register_autograd does, which takes 30 us more for each call, because it asks for the
+    op's schema every time. As there, an op may not return views of its inputs, and the transforms of torch.func are not
+    served: they are refused with an error. All arguments are positional, and have no defaults.
+    """
     below = torch._C._AutoDispatchBelowAutograd
     after = torch._C._after_autograd_keyset
 

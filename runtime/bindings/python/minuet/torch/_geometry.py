@@ -4,26 +4,39 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
+from .._types import Purpose
 from ._capacities import Capacities
 from ._keys import KernelKey
-from ._levels import KernelMap, Level
+from ._levels import Built, KernelMap, Level, back_reference
 from ._pyramids import pyramid, pyramid_coordinates
 from ._rules import (
+    MOST_CELLS,
     Rule,
     kernel_name,
     pyramid_text,
     raise_status,
     read_numbers,
     rounded_capacity,
+    rounded_shape,
 )
+from ._session import Session
 
 __all__ = ["CapacityOf", "Geometry", "Level"]
 
 #: Gives the capacity of a new level, from the finer level and the rule.
 CapacityOf = Callable[[Level, Rule], int]
+
+
+class _KnownLevel(NamedTuple):
+    """A level of a pyramid with everything."""
+
+    capacity: Any
+    count: torch.Tensor
+    source: tuple[torch.Tensor, str, int]
 
 
 class Geometry:
@@ -65,6 +78,11 @@ class Geometry:
                 f"coordinates are {coordinates.dtype} of the shape {list(coordinates.shape)}, and int32 "
                 "[rows, 1 + axes] is needed"
             )
+        if isinstance(capacities, int):
+            raise TypeError(
+                f"capacities is {capacities}: give a list with one capacity for each level that is made, such as "
+                f"[{capacities}], or a function, or minuet.torch.Capacities"
+            )
         ndim = coordinates.shape[1] - 1
         self._learned = None
         if isinstance(capacities, Capacities):
@@ -78,23 +96,28 @@ class Geometry:
         self.batch_size = batch_size
         self._capacities = capacities
         self._pairs_per_row = pairs_per_row
-        self._statuses: list[torch.Tensor] = []
+        self._join(Session())
         self._is_checked = False
-        self._made = 0
         # Keys have the number, so that torch.compile makes a graph for each, which `index` tells it.
         rows = operator.index(coordinates.shape[0])
         limits = None if shape is None else tuple(shape)
-        if limits is not None and len(limits) != ndim:
-            raise ValueError(f"shape has {len(limits)} numbers, and the coordinates have {ndim} axes")
+        if limits is not None:
+            if len(limits) != ndim:
+                raise ValueError(f"shape has {len(limits)} numbers, and the coordinates have {ndim} axes")
+            if min(limits) < 1 or max(limits) > MOST_CELLS:
+                raise ValueError(f"shape is {limits}, and each axis has 1 to {MOST_CELLS} cells")
         capacity = rounded_capacity(rows) if self.is_exact else max(1, rows)
         if not self.is_exact and count is None:
             count = torch.full((1,), rows, dtype=torch.int32, device=coordinates.device)
         #: The level of the coordinates that were given.
         range_of = None if bounds is None else (tuple(bounds[0]), tuple(bounds[1]))
-        self.level = Level(self, rows, capacity, count, limits, range_of)
-        self.level._coordinates = coordinates
+        self._first = (coordinates, rows, capacity, count, limits, range_of)
+        self._root: Callable[[], Level | None] | None = None
+        # What one op has built of the levels and the maps that were learned, by their paths and names.
+        self._known_levels: dict[tuple[Any, ...], _KnownLevel] = {}
+        self._known_maps: dict[tuple[Any, ...], tuple[Built, int]] = {}
         if self._learned is not None:
-            self._learned._note_level(self.level)
+            self._learned._note_rows((), rows)
         elif isinstance(capacities, Capacities):
             self._build_all(capacities)
 
@@ -115,8 +138,25 @@ class Geometry:
             capacities=own._capacities,
             pairs_per_row=own._pairs_per_row,
         )
-        made._statuses = own._statuses
+        made._join(own.session)
         return made
+
+    def _join(self, session: Session) -> None:
+        """Takes part in a session."""
+        self.session = session
+        self._number = session.geometries
+        session.geometries += 1
+
+    @property
+    def level(self) -> Level:
+        """The level of the coordinates that were given. It is kept by tensors and coarser levels."""
+        root = None if self._root is None else self._root()
+        if root is None:
+            coordinates, rows, capacity, count, limits, bounds = self._first
+            root = Level(self, rows, capacity, count, limits, bounds)
+            root._coordinates = coordinates
+            self._root = back_reference(root)
+        return root
 
     @property
     def is_learning(self) -> bool:
@@ -126,10 +166,11 @@ class Geometry:
     def status(self) -> torch.Tensor:
         """Returns the bits of minuet.CloudStatus of all that was made so far, int32 [1] on the device: 0 where the
         cloud fitted everywhere. A training loop skips the step otherwise, as after an overflow of a loss scale."""
-        if not self._statuses:
-            return torch.zeros(1, dtype=torch.int32, device=self.level.coordinates.device)
-        result = self._statuses[0]
-        for more in self._statuses[1:]:
+        statuses = self.session.statuses
+        if not statuses:
+            return torch.zeros(1, dtype=torch.int32, device=self._first[0].device)
+        result = statuses[0]
+        for more in statuses[1:]:
             result = result | more
         return result
 
@@ -146,37 +187,50 @@ class Geometry:
                 f"the network makes a level by {rule} that was not there when the capacities were learned: call "
                 "learn_more() before it"
             )
-        if callable(self._capacities):
-            return int(self._capacities(fine, rule))
-        assert self._capacities is not None
-        if self._made >= len(self._capacities):
-            raise ValueError(
-                f"capacities has {len(self._capacities)} numbers, and a level number {self._made + 1} is made: give "
-                "one capacity for each level, in the order in which the ops make them"
-            )
-        return int(self._capacities[self._made])
+        name, known = (self._number, *fine.path, rule.name), self.session.capacities
+        if name not in known:
+            if callable(self._capacities):
+                known[name] = int(self._capacities(fine, rule))
+            else:
+                assert self._capacities is not None
+                if len(known) >= len(self._capacities):
+                    raise ValueError(
+                        f"capacities has {len(self._capacities)} numbers, and a level number {len(known) + 1} is made: "
+                        "give one capacity for each level, in the order in which the ops make them"
+                    )
+                known[name] = int(self._capacities[len(known)])
+        return known[name]
 
     def _note_pairs(self, made: KernelMap, pairs: int) -> None:
         if self._learned is not None:
-            self._learned._note_map(made, pairs)
+            self._learned._note_map(made, 0, pairs)
 
     def _make_level(self, fine: Level, rule: Rule, kernel: KernelKey | None, purposes: int) -> Level:
         if self.is_exact:
             level = self._count_level(fine, rule)
             if self._learned is not None:
-                self._learned._note_level(level)
-        else:
-            level = self._new_level(fine, rule, self._capacity_of(fine, rule))
-            # The level's first map is made by the same call.
-            made = KernelMap(fine, level, kernel or KernelKey((1,) * self.ndim, (1,) * self.ndim))
-            made.purposes = purposes
-            counts = self._build(made, has_map=kernel is not None)
-            level.count = counts[2:3]
-            level._source = (made.buffer, made.key, 1)
-            if kernel is not None:
-                fine._maps[made.name] = made
-        self._made += 1
+                self._learned._note_rows(level.path, level.rows)
+            return level
+        known = self._known_levels.get((*fine.path, rule.name))
+        if known is not None:
+            level = self._new_level(fine, rule, known.capacity)
+            level.count, level._source = known.count, known.source
+            return level
+        level = self._new_level(fine, rule, self._capacity_of(fine, rule))
+        # The level's first map is made by the same call.
+        made = KernelMap(fine, level, kernel or KernelKey((1,) * self.ndim, (1,) * self.ndim))
+        built, counts = self._build(made, purposes, has_map=kernel is not None)
+        level.count, level._source = counts[2:3], (built.buffer, built.key, 1)
+        if kernel is not None:
+            made.built = built
+            level._maps[made.name] = made
         return level
+
+    def _take_known(self, made: KernelMap) -> None:
+        """Fills in a new map that was built with all others."""
+        known = self._known_maps.get((made.coarse.path, made.name))
+        if known is not None:
+            made.built, made.most_pairs = known
 
     def _new_level(self, fine: Level, rule: Rule, capacity: int, rows: int | None = None) -> Level:
         shape, bounds = rule.shape_of(fine.shape), rule.bounds_of(fine.bounds)
@@ -185,65 +239,75 @@ class Geometry:
     def _count_level(self, fine: Level, rule: Rule) -> Level:
         """Makes a level of exact mode: builds the sets with room enough, and reads how many voxels there are."""
         most, shape = rule.most(fine.capacity), rule.shape_of(fine.shape)
-        for capacity in sorted({min(most, 4 * fine.capacity), most}):
-            levels = ((fine.capacity,), rule.level(capacity, 0, shape))
+        # Shapes that differ from cloud to cloud would make a pyramid each. A rounded one gives the same voxels, unless
+        # there are some past the shape.
+        limits = [shape] if shape is None or rule.kernel_size is None else [rounded_shape(shape), shape]
+        tries = [(limit, capacity) for limit in limits for capacity in sorted({min(most, 4 * fine.capacity), most})]
+        for limit, capacity in tries:
+            levels = ((fine.capacity,), rule.level(capacity, 0, limit))
             key = pyramid_text(self.ndim, levels, (), fine.bounds, fine.parent is not None)
             buffer, counts, status = pyramid(fine.coordinates, None, key)
-            bits, _, _, rows = read_numbers(torch.cat([status, counts]))
-            if bits == 0 or capacity == most:
+            coordinates = pyramid_coordinates(buffer, key, 1, capacity)
+            # Rows past the count are zeros.
+            bits, _, _, rows, _, *last = read_numbers(torch.cat([status, counts, coordinates.amax(0)]))
+            is_inside = shape is None or all(one < two for one, two in zip(last, shape, strict=True))
+            if (bits == 0 and is_inside) or (bits and capacity == most):
                 break
-        raise_status(bits, "the coarser level")
+        self._raise(bits, "the coarser level", fine)
         self._is_checked = True
         level = self._new_level(fine, rule, rounded_capacity(rows), rows)
+        level.limit = limit
         # The buffer is larger than it need be, and goes.
-        level._coordinates = pyramid_coordinates(buffer, key, 1, rows)
+        level._coordinates = coordinates[:rows].clone()
         return level
 
-    def _build(self, made: KernelMap, *, has_map: bool = True) -> torch.Tensor:
-        """Builds the pyramid of a map for all purposes that it has now, and returns the counts."""
+    def _raise(self, bits: int, what: str, level: Level) -> None:
+        """Raises an error for bits of a status, with a row that shows the reason."""
+        if bits:
+            raise_status(bits, what, level.coordinates, level.bounds)
+
+    def _build(self, made: KernelMap, purposes: int, *, has_map: bool = True) -> tuple[Built, torch.Tensor]:
+        """Builds the pyramid of a map for these purposes. Returns where the map is, and the counts."""
         fine, coarse = made.fine, made.coarse
         levels: tuple[tuple[object, ...], ...] = ((fine.capacity,),)
         if coarse is not fine:
             assert coarse.rule is not None
-            levels = (*levels, coarse.rule.level(coarse.capacity, 0, coarse.shape))
-        maps = ((0, len(levels) - 1, kernel_name(made.kernel), made.built_purposes),) if has_map else ()
-        made.key, made.number = pyramid_text(self.ndim, levels, maps, fine.bounds, fine.parent is not None), 0
-        made.buffer, counts, status = pyramid(fine.coordinates, fine.count, made.key)
+            levels = (*levels, coarse.rule.level(coarse.capacity, 0, coarse.limit))
+        served = purposes & ~int(Purpose.EXPORT) if made.is_identity else purposes
+        maps = ((0, len(levels) - 1, kernel_name(made.kernel), served),) if has_map else ()
+        key = pyramid_text(self.ndim, levels, maps, fine.bounds, fine.parent is not None)
+        buffer, counts, status = pyramid(fine.coordinates, fine.count, key)
         if not self.is_exact:
-            self._statuses.append(status)
+            self.session.statuses.append(status)
         elif not self._is_checked:
-            raise_status(read_numbers(status)[0], "the map")
+            self._raise(read_numbers(status)[0], "the map", fine)
             self._is_checked = True
+        built = Built(buffer, key, 0, purposes)
         if self._learned is not None:
-            self._learned._note_map(made)
-        return counts
+            self._learned._note_map(made, purposes)
+        return built, counts
 
     def _build_all(self, learned: Capacities) -> None:
         """Builds all levels and maps that were learned, by one op."""
-        made = [self.level]
-        levels: list[tuple[object, ...]] = [(self.level.capacity,)]
-        for parent, rule_name, capacity in learned._levels():
-            fine, rule = made[parent], Rule(*rule_name)
-            level = self._new_level(fine, rule, capacity)
-            fine._children[rule.name] = level
-            made.append(level)
-            levels.append(rule.level(capacity, parent, level.shape))
-        found: list[KernelMap] = []
-        maps: list[tuple[object, ...]] = []
-        for number, between, kernel, purposes, pairs in learned._kernels():
-            fine = made[number]
-            coarse = fine if between is None else fine._children[between]
-            item = KernelMap(fine, coarse, KernelKey(*kernel))
-            item.purposes, item.most_pairs, item.number = purposes, pairs, len(maps)
-            fine._maps[item.name] = item
-            found.append(item)
-            maps.append((number, made.index(coarse), kernel, item.built_purposes))
-        key = pyramid_text(self.ndim, tuple(levels), tuple(maps), self.level.bounds, False)
-        buffer, counts, status = pyramid(self.level.coordinates, self.level.count, key)
-        self._statuses.append(status)
-        for number, level in enumerate(made):
-            # A cloud that does not fit has no rows on any level.
-            level.count = counts[1 + number : 2 + number]
-            level._source = (buffer, key, number)
-        for item in found:
-            item.buffer, item.key = buffer, key
+        coordinates, rows, capacity, count, limits, bounds = self._first
+        paths: list[tuple[Any, ...]] = [()]
+        shapes = [limits]
+        levels: list[tuple[Any, ...]] = [(capacity,)]
+        for parent, name, most in learned._levels():
+            rule = Rule(*name)
+            paths.append((*paths[parent], name))
+            shapes.append(rule.shape_of(shapes[parent]))
+            levels.append(rule.level(most, parent, shapes[-1]))
+        items = learned._kernels()
+        maps = tuple((item.fine, item.coarse, item.kernel, item.built_purposes) for item in items)
+        key = pyramid_text(self.ndim, tuple(levels), maps, bounds, False)
+        buffer, counts, status = pyramid(coordinates, count, key)
+        self.session.statuses.append(status)
+        # A cloud that does not fit has no rows on any level, not even on the first.
+        self._first = (coordinates, rows, capacity, counts[1:2], limits, bounds)
+        for number, path in enumerate(paths[1:], 1):
+            most = levels[number][0]
+            self._known_levels[path] = _KnownLevel(most, counts[1 + number : 2 + number], (buffer, key, number))
+        for number, item in enumerate(items):
+            built = Built(buffer, key, number, item.purposes)
+            self._known_maps[(paths[item.coarse], item.name)] = (built, item.most_pairs)

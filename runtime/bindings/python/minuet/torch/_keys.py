@@ -1,8 +1,8 @@
 """Keys: short texts that say which op runs.
 
 An op of torch.library takes tensors, numbers and texts, and keeps no state. What it computes is described by a key, the
-JSON text of one of the classes below. Plans, pyramids and other objects of the library are made from a key once, and
-kept as long as the process lives. Under torch.compile, a key is a constant of the graph.
+JSON text of one of the classes below. Plans, pyramids and other objects of the library are made from a key and kept for
+the next call; pyramids that were not used for long are dropped. Under torch.compile, a key is a constant of the graph.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _tuples(found: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def pyramid_key(text: str) -> PyramidKey:
     """Returns the key of a text."""
     found = json.loads(text)
@@ -207,7 +207,7 @@ def pyramid_key(text: str) -> PyramidKey:
     )
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def convolution_key(text: str) -> ConvolutionKey:
     """Returns the key of a text."""
     found = json.loads(text)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 
@@ -19,53 +21,95 @@ if TYPE_CHECKING:
 _FEW_PAIRS = 1 << 20
 
 
+Owner = TypeVar("Owner")
+
+
+class _Strong:
+    """Stands for a weak reference where torch.compile traces: it makes none, and the objects live in the trace only."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def __call__(self) -> Any:
+        return self._target
+
+
+def back_reference(owner: Owner) -> Callable[[], Owner | None]:
+    """Returns a reference that does not keep an object alive. Levels keep what they were made from, and their maps.
+    Were the way back kept too, the buffers would stay until Python looks for cycles, which may be many steps later."""
+    return _Strong(owner) if torch.compiler.is_compiling() else weakref.ref(owner)
+
+
+class Built(NamedTuple):
+    """Where a map is: the buffer and the key of a pyramid, the map's number there, and the ops that it serves (bits of
+    minuet.Purpose)."""
+
+    buffer: torch.Tensor
+    key: str
+    number: int
+    purposes: int
+
+
 class KernelMap:
-    """A kernel map between two levels, or within one.
+    """A kernel map between two levels, or within one. The coarser level keeps it.
 
     Attributes:
-        fine, coarse: the levels; the same one for a map within a level.
         kernel: its offsets.
-        buffer, key, number: the pyramid that has the map, and the map's number there.
-        purposes: the ops that it serves, bits of minuet.Purpose.
+        is_within: whether both levels are the same one.
+        name: what tells it from all other maps of the coarser level.
+        built: the pyramid that has it; None until it is needed.
         most_pairs: in capacity mode, the most pairs that are listed; 0: one for each offset and coarser row.
     """
 
     def __init__(self, fine: Level, coarse: Level, kernel: KernelKey) -> None:
-        self.fine, self.coarse, self.kernel = fine, coarse, kernel
-        self.buffer: torch.Tensor
-        self.key = ""
-        self.number = 0
-        self.purposes = 0
+        self._fine, self._coarse, self.kernel = back_reference(fine), back_reference(coarse), kernel
+        self.is_within = fine is coarse
+        between = None if self.is_within or coarse.rule is None else coarse.rule.name
+        self.name: tuple[Any, ...] = (between, *kernel_name(kernel))
+        self.built: Built | None = None
         self.most_pairs = 0
         self._pairs: tuple[torch.Tensor, torch.Tensor] | None = None
 
     @property
+    def fine(self) -> Level:
+        """The finer level."""
+        level = self._fine()
+        assert level is not None  # The coarser level keeps it.
+        return level
+
+    @property
+    def coarse(self) -> Level:
+        """The coarser level; the same one for a map within a level."""
+        level = self._coarse()
+        if level is None:
+            raise RuntimeError("the level of the map is gone: keep the level as long as its map is used")
+        return level
+
+    @property
     def is_identity(self) -> bool:
         """Whether each row feeds itself alone."""
-        return self.fine is self.coarse and self.kernel.volume == 1 and not any(self.kernel.offsets or ())
+        return self.is_within and self.kernel.volume == 1 and not any(self.kernel.offsets or ())
 
-    @property
-    def name(self) -> tuple[Any, ...]:
-        """What tells the map from all others of the finer level."""
-        rule = None if self.coarse is self.fine else self.coarse.rule
-        return (None if rule is None else rule.name, *kernel_name(self.kernel))
-
-    @property
-    def built_purposes(self) -> int:
-        """The purposes for which a pyramid is built."""
-        return self.purposes & ~int(Purpose.EXPORT) if self.is_identity else self.purposes
-
-    def require(self, purposes: int) -> None:
-        """Makes sure that the map serves these ops."""
-        if purposes & ~self.purposes:
-            self.purposes |= purposes
-            self.fine.geometry._build(self)
+    def require(self, purposes: int) -> Built:
+        """Makes sure that the map serves these ops (bits of minuet.Purpose), and says where it is."""
+        built = self.built
+        if built is None or purposes & ~built.purposes:
+            geometry = self.fine.geometry
+            with geometry.session.building():
+                built = self.built
+                if built is None or purposes & ~built.purposes:
+                    # It is kept only when it was built and checked, so that a call after an error begins anew.
+                    built, _ = geometry._build(self, purposes | (built.purposes if built is not None else 0))
+                    self.built = built
+        return built
 
     def pairs(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the pairs (offset, fine row, coarse row), int32 [pairs, 3], and their number, int32 [1]. They are
         listed once, and shared by all layers that use the map."""
         if self._pairs is None:
-            self._pairs = self._identity_pairs() if self.is_identity else self._list_pairs()
+            with self.fine.geometry.session.building():
+                if self._pairs is None:
+                    self._pairs = self._identity_pairs() if self.is_identity else self._list_pairs()
         return self._pairs
 
     def _identity_pairs(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -77,20 +121,20 @@ class KernelMap:
         return torch.stack([torch.zeros_like(rows), rows, rows], 1), count
 
     def _list_pairs(self) -> tuple[torch.Tensor, torch.Tensor]:
-        self.require(int(Purpose.EXPORT))
+        buffer, key, number, _ = self.require(int(Purpose.EXPORT))
         geometry = self.fine.geometry
         if geometry.is_exact:
             most = self.kernel.volume * self.coarse.rows
             if most > _FEW_PAIRS or geometry.is_learning:
-                _, count = pyramid_pairs(self.buffer, self.key, self.number, 0)
+                _, count = pyramid_pairs(buffer, key, number, 0)
                 most = read_numbers(count)[0]
                 geometry._note_pairs(self, most)
-            pairs, count = pyramid_pairs(self.buffer, self.key, self.number, most)
+            pairs, count = pyramid_pairs(buffer, key, number, most)
             return pairs, count
         most = geometry._most_pairs(self)
-        pairs, count = pyramid_pairs(self.buffer, self.key, self.number, most)
+        pairs, count = pyramid_pairs(buffer, key, number, most)
         # Gradients are zero where the list is too short.
-        geometry._statuses.append((count > most).to(torch.int32) * int(CloudStatus.PAST_CAPACITY))
+        geometry.session.statuses.append((count > most).to(torch.int32) * int(CloudStatus.PAST_CAPACITY))
         return pairs, count
 
 
@@ -104,6 +148,7 @@ class Level:
         count: in capacity mode, the number of voxels on the device, int32 [1]; rows past it are zero. In exact mode
             None.
         shape: cells along each axis, or None without limits.
+        limit: the shape that the library limits the level to: `shape`, or a larger one that no voxel passes.
         bounds: the least and the greatest coordinates, or None for the default range of the library.
         stride: the tensor stride, one number for each axis.
         parent: the level that it was made from, or None.
@@ -123,17 +168,21 @@ class Level:
     ) -> None:
         self.geometry = geometry
         self.rows, self.capacity, self.count = rows, capacity, count
-        self.shape, self.bounds = shape, bounds
+        self.shape, self.limit, self.bounds = shape, shape, bounds
         self.parent, self.rule = parent, rule
         self.stride: Numbers = (1,) * geometry.ndim
+        #: The rules that lead here from the first level.
+        self.path: tuple[Any, ...] = ()
         if parent is not None and rule is not None:
+            self.path = (*parent.path, rule.name)
             self.stride = tuple(one * two for one, two in zip(parent.stride, rule.stride, strict=True))
         self._coordinates: torch.Tensor | None = None
         self._version = -1
         # The pyramid that has the coordinates, and the level's number there.
         self._source: tuple[torch.Tensor, str, int] | None = None
+        # Maps within this level, and from its parent to it.
         self._maps: dict[tuple[Any, ...], KernelMap] = {}
-        self._children: dict[tuple[Any, ...], Level] = {}
+        self._children: dict[tuple[Any, ...], Callable[[], Level | None]] = {}
 
     @property
     def ndim(self) -> int:
@@ -141,19 +190,14 @@ class Level:
         return len(self.stride)
 
     @property
-    def path(self) -> tuple[Any, ...]:
-        """The rules that lead here from the first level."""
-        if self.parent is None or self.rule is None:
-            return ()
-        return (*self.parent.path, self.rule.name)
-
-    @property
     def coordinates(self) -> torch.Tensor:
         """The coordinates in cells of this level, int32 [rows, 1 + axes]: the batch index, then one for each axis."""
         if self._coordinates is None:
-            assert self._source is not None
-            buffer, key, number = self._source
-            self._coordinates = pyramid_coordinates(buffer, key, number, self.rows)
+            with self.geometry.session.building():
+                if self._coordinates is None:
+                    assert self._source is not None
+                    buffer, key, number = self._source
+                    self._coordinates = pyramid_coordinates(buffer, key, number, self.rows)
         return self._coordinates
 
     def require_unchanged(self) -> None:
@@ -186,7 +230,7 @@ class Level:
         padding: Axes | None = None,
     ) -> Level:
         """Returns the coarser level of a stride: the cells that have a voxel or, with kernel_size and padding, all
-        that a dense convolution reaches. The same arguments give the same level."""
+        that a dense convolution reaches. The same arguments give the same level, as long as it is kept."""
         return self._coarser(self._rule(stride, kernel_size, dilation, padding), None, 0)
 
     def _rule(self, stride: Axes, kernel_size: Axes | None, dilation: Axes, padding: Axes | None) -> Rule:
@@ -207,10 +251,15 @@ class Level:
         """Returns the level of a rule. A new one is made together with its first map, where a kernel is given."""
         if rule.kernel_size is None and max(rule.stride) == 1:
             return self
-        found = self._children.get(rule.name)
+        known = self._children.get(rule.name)
+        found = None if known is None else known()
         if found is None:
-            found = self.geometry._make_level(self, rule, kernel, purposes)
-            self._children[rule.name] = found
+            with self.geometry.session.building():
+                known = self._children.get(rule.name)
+                found = None if known is None else known()
+                if found is None:
+                    found = self.geometry._make_level(self, rule, kernel, purposes)
+                    self._children[rule.name] = back_reference(found)
         return found
 
     def map_to(self, coarse: Level, kernel: KernelKey, purposes: int) -> KernelMap:
@@ -221,9 +270,13 @@ class Level:
                 "coarser level from this one"
             )
         made = KernelMap(self, coarse, kernel)
-        found = self._maps.get(made.name)
+        found = coarse._maps.get(made.name)
         if found is None:
-            found = made
-            self._maps[made.name] = made
+            with self.geometry.session.building():
+                found = coarse._maps.get(made.name)
+                if found is None:
+                    self.geometry._take_known(made)
+                    made.require(purposes)
+                    coarse._maps[made.name] = found = made
         found.require(purposes)
         return found

@@ -59,6 +59,12 @@ def batch_norm(
     if residual is not None and residual.level is not x.level:
         raise ValueError("the residual is on another level than x: bring both to one level first")
     added = None if residual is None else residual.features
+    x.require_device(added, weight, bias, running_mean, running_variance, batches)
+    kept: Statistics | None = None
+    if training and momentum == 0.0 and running_mean is not None and running_variance is not None:
+        # No share of the batch goes into the running statistics, which stay as they are.
+        kept = Statistics(running_mean, running_variance, None if batches is None else batches + 1)
+        running_mean = running_variance = batches = None
     if training:
         if momentum is None and running_mean is not None and batches is None:
             raise ValueError("without a momentum, the share of a batch follows from `batches`: give it")
@@ -77,7 +83,8 @@ def batch_norm(
             momentum is None and running_mean is not None,
             relu,
         )
-        kept = None if running_mean is None else Statistics(mean, variance, None if batches is None else count)
+        if running_mean is not None:
+            kept = Statistics(mean, variance, None if batches is None else count)
         return x.replace(output), kept
     if running_mean is None or running_variance is None:
         raise ValueError("without `training`, running_mean and running_variance are required")
@@ -116,6 +123,8 @@ class BatchNorm(_BatchNorm):
 
     def forward(self, x: SparseTensor, residual: SparseTensor | None = None) -> SparseTensor:
         """Normalizes x, adds the residual, and applies the ReLU."""
+        if x.channels != self.num_features:
+            raise ValueError(f"x has {x.channels} channels, and the batch norm is of {self.num_features}")
         has_running = self.running_mean is not None
         batches = self.num_batches_tracked.reshape(1) if self.num_batches_tracked is not None else None
         result, kept = batch_norm(

@@ -22,6 +22,7 @@ from ._places import (
     pointer_of,
     reference,
     remembered,
+    rounded,
     rows_of,
     tensor_struct,
 )
@@ -40,9 +41,9 @@ class _Norm:
 
     def workspace(self, rows: int) -> torch.Tensor:
         """Returns memory for a call with so many rows."""
-        return self._place.empty_bytes(
-            remembered(self._bytes, rows, lambda: self._op.bytes(self._place.arch, rows) or 1)
-        )
+        most = rounded(rows)
+        size = remembered(self._bytes, most, lambda: max(1, self._op.bytes(self._place.arch, most)))
+        return self._place.empty_bytes(size)
 
 
 _norms: dict[Any, _Norm] = new_cache()
@@ -230,9 +231,10 @@ def _setup(ctx: Any, inputs: Sequence[Any], outputs: Sequence[torch.Tensor]) -> 
 
 
 def _gradient(ctx: Any, gradient: torch.Tensor, *_: Any) -> tuple[Any, ...]:
-    _, _, _, weight, bias, _ = ctx.saved_tensors
+    saved = ctx.saved_tensors  # Checkpointing gives them once.
+    weight, bias = saved[3:5]
     wanted = ctx.needs_input_grad[1:5]
-    results = batch_norm_backward(gradient, *ctx.saved_tensors, *ctx.numbers, wanted[1])
+    results = batch_norm_backward(gradient, *saved, *ctx.numbers, wanted[1])
     of_input, of_weight, of_bias, of_residual = results
     if weight is not None:
         of_weight = of_weight.to(weight.dtype)

@@ -1,7 +1,8 @@
 """What the ops share: one context, one device of the library for each device of torch, and calls without overhead.
 
-The objects here live as long as the process, so that a call needs neither to count their users nor to lock them. A
-forked child makes its own.
+Most objects here live as long as the process, so that a call needs neither to count their users nor to lock them. Those
+of which clouds of other sizes need others (pyramids and what runs on them) are dropped when there are many. A forked
+child makes its own.
 """
 
 from __future__ import annotations
@@ -42,7 +43,6 @@ class Place:
     def __init__(self, device: torch.device, context: Context) -> None:
         self.device = device
         self.is_cpu = device.type == "cpu"
-        # As Tensor.get_device says it.
         self.index: int = -1 if self.is_cpu else device.index
         self.context = context
         self.library_device = Device(context, "cpu" if self.is_cpu else f"cuda:{device.index}")
@@ -53,6 +53,15 @@ class Place:
         """Returns the stream on which torch enqueues work of this thread."""
         return 0 if self.is_cpu else int(torch.cuda.current_stream(self.device).cuda_stream)
 
+    def wait(self) -> None:
+        """Waits for the current stream."""
+        if not self.is_cpu:
+            torch.cuda.current_stream(self.device).synchronize()
+
+    def is_capturing(self) -> bool:
+        """Whether the current stream records a graph."""
+        return not self.is_cpu and torch.cuda.is_current_stream_capturing()
+
     def wait_for(self, last: int) -> None:
         """Makes the current stream wait for what was enqueued on another one so far."""
         # torch begins a capture when all work is done, and events from outside may not be waited for in one.
@@ -62,7 +71,10 @@ class Place:
     def require(self, *tensors: torch.Tensor | None) -> None:
         """Raises where a tensor is on another device, whose memory the library may not touch."""
         for tensor in tensors:
-            if tensor is not None and tensor.get_device() != self.index:
+            if tensor is None:
+                continue
+            is_here = tensor.is_cpu if self.is_cpu else tensor.is_cuda and tensor.get_device() == self.index
+            if not is_here:
                 raise ValueError(
                     f"a tensor is on {tensor.device}, and the features or coordinates are on {self.device}: move all "
                     "tensors of an op to one device"
@@ -103,6 +115,26 @@ def place_of(device: torch.device) -> Place:
     )
 
 
+class _Recent(dict[Any, Any]):
+    """A cache with a limit, which drops what was not used for longest. Whatever still uses that keeps it."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Returns what there is, which then is the last to go."""
+        found = super().pop(key, default)
+        if found is not default:
+            super().__setitem__(key, found)
+        return found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, value)
+        while len(self) > self._limit:
+            super().pop(next(iter(self)), None)
+
+
 def remembered(cache: dict[Any, Made], key: Any, make: Callable[[], Made]) -> Made:
     """Returns what the cache has for the key, and makes it where there is nothing yet."""
     found = cache.get(key)
@@ -114,9 +146,13 @@ def remembered(cache: dict[Any, Made], key: Any, make: Callable[[], Made]) -> Ma
     return found
 
 
-def new_cache() -> dict[Any, Any]:
-    """Returns a cache of this process: a forked child begins with an empty one."""
-    cache: dict[Any, Any] = {}
+def new_cache(limit: int = 0) -> dict[Any, Any]:
+    """Returns a cache of this process: a forked child begins with an empty one.
+
+    Args:
+        limit: where given, the cache drops what was not used for longest.
+    """
+    cache: dict[Any, Any] = _Recent(limit) if limit else {}
     _caches.append(cache)
     return cache
 
@@ -159,6 +195,13 @@ def dtype_of_features(features: torch.Tensor) -> DType:
     return found
 
 
+def rounded(count: int) -> int:
+    """Returns the next of eight numbers for each power of two. Workspaces are sized for such numbers of rows, so that
+    few sizes are asked for and kept."""
+    step = 1 << max(0, (max(count, 1) - 1).bit_length() - 4)
+    return min(-(-count // step) * step, 2**31 - 1)
+
+
 def rows_of(features: torch.Tensor) -> torch.Tensor:
     """Returns features [rows, channels] as the library reads them: contiguous, from a multiple of 16 bytes on."""
     if features.dim() != 2:
@@ -169,10 +212,11 @@ def rows_of(features: torch.Tensor) -> torch.Tensor:
 
 
 def with_room(features: torch.Tensor, rows: int) -> torch.Tensor:
-    """Returns features whose memory has at least so many rows, of which only the first ones are in use.
+    """Returns the same features in memory that has at least so many rows. Those behind the features have no meaning.
 
-    The library reads none of the others, but it checks that no memory of a call overlaps, by the rows of the pyramid.
-    Results of our own ops have that memory, and other tensors are copied to some.
+    The library reads the rows that are in use only. But it takes an input to have as many rows as its level's capacity,
+    and refuses a call whose tensors would then overlap. Results of minuet's own ops in exact mode have that memory
+    (without_view); other tensors are copied.
     """
     features = rows_of(features)
     if features.shape[0] >= rows:
@@ -183,6 +227,21 @@ def with_room(features: torch.Tensor, rows: int) -> torch.Tensor:
         return features
     copy = features.new_empty((rows, features.shape[1]))[: features.shape[0]]
     return copy.copy_(features)
+
+
+def without_view(tensor: torch.Tensor, rows: int) -> torch.Tensor:
+    """Returns a new tensor with its first rows only, and the memory of all. It is no view of another tensor, because
+    autograd refuses to change views of a custom function's result in place, as ReLU(inplace=True) does."""
+    if tensor.shape[0] != rows:
+        tensor.resize_((rows, *tensor.shape[1:]))
+    return tensor
+
+
+def parameter_element(tensor: torch.Tensor, what: str) -> int:
+    """Returns the number of a parameter's element type, which must be a floating-point type."""
+    if not tensor.is_floating_point() or tensor.dtype not in ELEMENTS:
+        raise TypeError(f"{what} is {tensor.dtype}; float32, float16, bfloat16 or float64 is needed")
+    return ELEMENTS[tensor.dtype]
 
 
 def tensor_struct(features: torch.Tensor, dtype: DType) -> _abi.minuet_tensor:

@@ -12,7 +12,7 @@ from .._types import DType
 from ._convolutions import sides
 from ._define import define
 from ._keys import convolution_key
-from ._places import Place, array_struct, context, dtype_of_features, place_of, with_room
+from ._places import Place, array_struct, context, dtype_of_features, place_of, with_room, without_view
 from ._pyramids import MadePyramid
 from ._runs import Run, features_array, loaded_plan, run_of
 
@@ -73,10 +73,10 @@ def _forward(
     out = features.new_empty(run.output_shape)
     if convolution_key(key).reduction != "max":
         run(buffer, (features,), (out,))
-        return out[:rows], features.new_empty((0, features.shape[1]), dtype=torch.int32)
+        return without_view(out, rows), features.new_empty((0, features.shape[1]), dtype=torch.int32)
     winners = torch.empty(run.output_shape, dtype=torch.int32, device=features.device)
     run(buffer, (features,), (out, winners))
-    return out[:rows], winners[:rows]
+    return without_view(out, rows), without_view(winners, rows)
 
 
 def _forward_fake(
@@ -99,7 +99,7 @@ def _backward(
     if convolution_key(key).reduction == "max":
         inputs.append(with_room(winners, run.input_rows))
     run(buffer, inputs, (out,))
-    return out[:rows]
+    return without_view(out, rows)
 
 
 def _backward_fake(

@@ -12,7 +12,7 @@ from .._library import library
 from .._pyramid import Pyramid
 from ._define import define
 from ._keys import PyramidKey, pyramid_key
-from ._places import Place, Pool, check, context, new_cache, place_of, reference, remembered
+from ._places import Place, Pool, check, context, new_cache, place_of, reference, remembered, without_view
 
 
 class MadePyramid:
@@ -46,23 +46,16 @@ class MadePyramid:
         return remembered(self._bytes, arch, lambda: self.pyramid.bytes(arch))
 
 
-# Clouds of all sizes make pyramids of many capacities. The oldest ones go, and are made again where they are needed.
+# Clouds of all sizes make pyramids of many capacities. Those that were not used for longest go, and are made again if
+# they are needed.
 _MOST_PYRAMIDS = 512
-_pyramids: dict[str, MadePyramid] = new_cache()
+_pyramids: dict[str, MadePyramid] = new_cache(_MOST_PYRAMIDS)
 _loaded: dict[tuple[int, int], bool] = new_cache()
 
 
 def pyramid_of(text: str) -> MadePyramid:
     """Returns the pyramid of a key."""
-    return _pyramids.get(text) or remembered(_pyramids, text, lambda: _make(text))
-
-
-def _make(text: str) -> MadePyramid:
-    """Makes a pyramid, and drops the oldest one where there are too many. A run that still uses it keeps it."""
-    made = MadePyramid(pyramid_key(text))
-    if len(_pyramids) >= _MOST_PYRAMIDS:
-        _pyramids.pop(next(iter(_pyramids)), None)
-    return made
+    return _pyramids.get(text) or remembered(_pyramids, text, lambda: MadePyramid(pyramid_key(text)))
 
 
 def load(made: MadePyramid, place: Place) -> None:
@@ -159,7 +152,7 @@ def _coordinates(buffer: torch.Tensor, key: str, level: int, rows: int) -> torch
     for axis, stride in enumerate(_stride_of(made.key, level)):
         if stride != 1:
             out[:, 1 + axis].floor_divide_(stride)
-    return out[:rows]
+    return without_view(out, rows)
 
 
 def _stride_of(key: PyramidKey, level: int) -> list[int]:

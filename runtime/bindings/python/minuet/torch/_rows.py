@@ -19,7 +19,7 @@ from .._types import DType
 from ._define import define
 from ._places import Place, context, dtype_of_features, new_cache, place_of, remembered, rows_of, with_room
 
-_ops: dict[Any, Any] = new_cache()
+_ops: dict[Any, Any] = new_cache(256)
 
 
 def _loaded(place: Place, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
@@ -306,27 +306,30 @@ class _GlobalPooling:
 def _global_pooling(
     features: torch.Tensor, coordinates: torch.Tensor, count: torch.Tensor | None, reduction: str, batch_size: int,
     capacity: int,
-) -> torch.Tensor:  # fmt: skip
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     place = place_of(features.device)
     key = (features.shape[1], coordinates.shape[1] - 1, reduction, _exact(features), capacity, batch_size)
     op = _loaded(place, ("global pooling", *key), lambda: _GlobalPooling(*key))
     device, stream = place.library_device, place.stream()
     sizes = op.pyramid.bytes(place.arch)
     buffer, workspace = place.empty_bytes(sizes[0]), place.empty_bytes(sizes[1])
-    op.pyramid.build(device, _plain(coordinates), _plain(count), buffer=buffer, workspace=workspace, stream=stream)
+    status = torch.empty(1, dtype=torch.int32, device=place.device)
+    op.pyramid.build(
+        device, _plain(coordinates), _plain(count), buffer=buffer, workspace=workspace, status=status, stream=stream
+    )
     rows = with_room(features.detach(), capacity)
     if rows.shape[0] < capacity:
         rows = rows.as_strided((capacity, rows.shape[1]), (rows.shape[1], 1))
     out = features.new_empty((batch_size, features.shape[1]))
     workspace = place.empty_bytes(op.pyramid.run_bytes(op.plan, place.arch))
     op.pyramid.run(op.plan, device, buffer, rows, workspace=workspace, out=out, stream=stream)
-    return out
+    return out, status
 
 
 def _global_pooling_fake(
     features: torch.Tensor, coordinates: Any, count: Any, reduction: str, batch_size: int, capacity: int
-) -> torch.Tensor:
-    return features.new_empty((batch_size, features.shape[1]))
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return features.new_empty((batch_size, features.shape[1])), features.new_empty(1, dtype=torch.int32)
 
 
 _FEATURES = {"average": PointFeature.MEAN, "max": PointFeature.MAX, "sum": PointFeature.SUM}
@@ -334,18 +337,20 @@ _FEATURES = {"average": PointFeature.MEAN, "max": PointFeature.MAX, "sum": Point
 
 def _global_pooling_setup(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
     features, coordinates, count, reduction, _, _ = inputs
+    ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(coordinates, features if reduction == "max" else None, None, count)
     ctx.feature = int(_FEATURES[reduction])
 
 
-def _global_pooling_gradient(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+def _global_pooling_gradient(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple[Any, ...]:
     return (group_backward(gradient, *ctx.saved_tensors, ctx.feature), *[None] * 5)
 
 
-#: Pools the rows of each cloud, [batch_size, channels], by the batch index in the first column of the coordinates.
+#: Pools the rows of each cloud, [batch_size, channels], by the batch index in the first column of the coordinates. The
+#: second result has bits of minuet.CloudStatus, int32 [1].
 global_pooling = define(
     "global_pooling(Tensor features, Tensor coordinates, Tensor? count, str reduction, int batch_size, int capacity) "
-    "-> Tensor",
+    "-> (Tensor, Tensor)",
     _global_pooling,
     _global_pooling_fake,
     setup_context=_global_pooling_setup,

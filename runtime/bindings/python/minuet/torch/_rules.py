@@ -18,6 +18,8 @@ TRAINED_POOLING = int(Purpose.POOLING | Purpose.TRANSPOSED_POOLING)
 
 _LEAST_CAPACITY = 64
 _MOST_CAPACITY = 2**30 - 1
+#: The most cells along an axis of a shape.
+MOST_CELLS = 2**24
 
 Bounds = tuple[Numbers, Numbers]
 
@@ -28,6 +30,11 @@ def rounded_capacity(rows: int) -> int:
     rows = max(rows, _LEAST_CAPACITY)
     step = 1 << max(0, (rows - 1).bit_length() - 4)
     return min(-(-rows // step) * step, _MOST_CAPACITY)
+
+
+def rounded_shape(shape: Numbers) -> Numbers:
+    """Returns a shape of at least so many cells, one of eight for each power of two."""
+    return tuple(min(rounded_capacity(length), MOST_CELLS) for length in shape)
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,7 @@ class Rule:
         return (capacity, parent, *self.name, shape)
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def _text(ndim: int, levels: tuple[Any, ...], maps: tuple[Any, ...], bounds: Bounds | None, is_ordered: bool) -> str:
     first = LevelKey(levels[0][0], -1, (1,) * ndim)
     made = [MapKey(fine, coarse, KernelKey(*kernel), purposes) for fine, coarse, kernel, purposes in maps]
@@ -142,10 +149,28 @@ def read_numbers(tensor: torch.Tensor) -> list[int]:
     return read
 
 
-def raise_status(status: int, what: str) -> None:
-    """Raises an error for bits of minuet.CloudStatus."""
-    if status:
-        raise ValueError(
-            f"{what} cannot be made: {CloudStatus(status)!r}. Coordinates must be unique, with a batch index of 0 or "
-            "more, and within the bounds; voxelize points first"
-        )
+def _first(is_wrong: torch.Tensor, coordinates: torch.Tensor) -> str:
+    """Returns a row that is wrong, in words."""
+    if not is_wrong.any():
+        return ""
+    row = int(is_wrong.nonzero()[0, 0])
+    return f"; row {row} is {coordinates[row].tolist()}"
+
+
+def raise_status(status: int, what: str, coordinates: torch.Tensor, bounds: Bounds | None) -> None:
+    """Raises ValueError for bits of minuet.CloudStatus, with a row that shows the reason."""
+    bits = CloudStatus(status)
+    reasons = []
+    if bits & CloudStatus.DUPLICATE:
+        _, inverse, counts = torch.unique(coordinates, dim=0, return_inverse=True, return_counts=True)
+        reasons.append("voxels occur more than once" + _first(counts[inverse] > 1, coordinates))
+    if bits & CloudStatus.NEGATIVE_BATCH:
+        reasons.append("batch indices are negative" + _first(coordinates[:, 0] < 0, coordinates))
+    if bits & CloudStatus.OUT_OF_BOUNDS and bounds is not None:
+        least, greatest = (torch.tensor(side, device=coordinates.device) for side in bounds)
+        outside = ((coordinates < least) | (coordinates > greatest)).any(1)
+        reasons.append(f"coordinates are outside of the bounds {bounds}" + _first(outside, coordinates))
+    if bits & (CloudStatus.OUTSIDE_KEYS | CloudStatus.KEY_TOO_NARROW | CloudStatus.TOO_FAR):
+        reasons.append("coordinates are too far apart: declare bounds, or use larger voxels")
+    text = ", and ".join(reasons) or "it does not fit"
+    raise ValueError(f"{what} cannot be made: {text} ({bits!r})")

@@ -63,6 +63,16 @@ class SparseTensor:
         """The number of features of a voxel."""
         return int(self.features.shape[1])
 
+    def require_device(self, *tensors: torch.Tensor | None) -> None:
+        """Raises ValueError where a tensor is on another device than the features."""
+        device = self.features.device
+        for tensor in tensors:
+            if tensor is not None and tensor.device != device:
+                raise ValueError(
+                    f"a tensor is on {tensor.device}, and the features are on {device}: move all tensors of an op to "
+                    "one device"
+                )
+
     def replace(self, features: torch.Tensor) -> SparseTensor:
         """Returns a tensor with other features on the same voxels."""
         return SparseTensor(features, self.level)

@@ -20,7 +20,7 @@ from ._poolings import pooling as _pooling
 from ._rows import devoxelize as _devoxelize
 from ._rows import global_pooling as _global_pooling
 from ._rows import voxelize as _voxelize
-from ._rules import TRAINED, TRAINED_POOLING, is_recording, kernel_name, read_numbers
+from ._rules import TRAINED, TRAINED_POOLING, is_recording, kernel_name, raise_status, read_numbers
 from ._sparse_tensor import SparseTensor
 
 __all__ = [
@@ -51,7 +51,7 @@ __all__ = [
 Offsets = Sequence[Sequence[int]]
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def _text(kernel: tuple[Any, ...], *rest: Any) -> str:
     return text_of(ConvolutionKey(KernelKey(*kernel), *rest))
 
@@ -138,6 +138,7 @@ def convolution(
     strides = numbers(stride, ndim, "stride")
     if submanifold and (max(strides) > 1 or padding is not None or transposed):
         raise ValueError("a submanifold convolution has a stride of 1, no padding and is not transposed")
+    x.require_device(weight, bias)
     features = cast(x.features)
     of_input, of_weight = is_recording(features), is_recording(weight)
     purposes = int(Purpose.TRANSPOSED_CONVOLUTION if transposed else Purpose.CONVOLUTION)
@@ -145,6 +146,7 @@ def convolution(
         purposes = TRAINED
     fine, coarse = _other_level(x, kernel, strides, transposed, x.level if submanifold else to, purposes)
     made = fine.map_to(coarse, kernel, purposes)
+    built = made.require(purposes)
     out = fine if transposed else coarse
     pairs, pair_count = made.pairs() if of_weight else (None, None)
     key = _convolution_text(
@@ -156,7 +158,7 @@ def convolution(
         layout,
     )
     result = _convolution(
-        features, weight, bias, made.buffer, pairs, pair_count, out.count, key, made.key, made.number, out.rows
+        features, weight, bias, built.buffer, pairs, pair_count, out.count, key, built.key, built.number, out.rows
     )
     return SparseTensor(result, out)
 
@@ -203,6 +205,7 @@ def pooling(
         purposes = TRAINED_POOLING
     fine, coarse = _other_level(x, kernel, strides, transposed, x.level if submanifold else to, purposes)
     made = fine.map_to(coarse, kernel, purposes)
+    built = made.require(purposes)
     out = fine if transposed else coarse
     key = _convolution_text(
         kernel_name(kernel),
@@ -213,7 +216,7 @@ def pooling(
         "minuet",
         reduction,
     )
-    result, _ = _pooling(x.features, made.buffer, key, made.key, made.number, out.rows)
+    result, _ = _pooling(x.features, built.buffer, key, built.key, built.number, out.rows)
     return SparseTensor(result, out)
 
 
@@ -225,13 +228,28 @@ def global_pooling(x: SparseTensor, reduction: str = "max", batch_size: int = 0)
     batch = batch_size or x.geometry.batch_size
     if not batch:
         raise ValueError("a global pooling needs a batch size: give it here, or to the Geometry of the coordinates")
-    level = x.level
-    return _global_pooling(x.features, level.coordinates, level.count, reduction, batch, max(level.capacity, batch))
+    level, geometry = x.level, x.geometry
+    result, status = _global_pooling(
+        x.features, level.coordinates, level.count, reduction, batch, max(level.capacity, batch)
+    )
+    if not geometry.is_exact:
+        geometry.session.statuses.append(status)
+        return result
+    bits = read_numbers(status)[0]
+    if bits:
+        raise_status(bits, f"the global pooling of {batch} clouds", level.coordinates, _batches(batch, level.ndim))
+    return result
+
+
+def _batches(batch_size: int, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Returns the bounds of coordinates whose batch index is below a batch size."""
+    most = 2**31 - 1
+    return (0, *[-most] * ndim), (batch_size - 1, *[most] * ndim)
 
 
 def gather_rows(features: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Returns the rows of features that `rows`, int32 [count], names, and zeros for -1. Unlike that of
-    torch.index_select, its gradient has the same bits each time."""
+    """Returns the rows of features that `rows`, int32 [count], names. A number that is not that of a row, such as -1,
+    gives zeros. Unlike that of torch.index_select, the gradient has the same bits each time."""
     return _devoxelize(features, rows, None, None, None, None, int(PointBlend.NEAREST), [], [], [])
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -224,16 +227,52 @@ def test_maps_and_levels_are_shared(generator):
     with torch.no_grad():
         y = F.convolution(x, weight, kernel_size=3, submanifold=True)
     made = next(iter(x.level._maps.values()))
-    assert made.purposes == int(minuet.Purpose.CONVOLUTION)
+    assert made.built.purposes == int(minuet.Purpose.CONVOLUTION)
     F.convolution(y, weight, kernel_size=3, submanifold=True)
     assert len(x.level._maps) == 1
-    assert made.purposes & int(minuet.Purpose.EXPORT)
+    assert made.built.purposes & int(minuet.Purpose.EXPORT)
     pairs = made.pairs()[0]
     F.convolution(y, weight, kernel_size=3, submanifold=True)
     assert made.pairs()[0] is pairs
     down = F.convolution(y, normal(generator, 8, 4, 4), kernel_size=2, stride=2)
     assert F.pooling(y, "max", kernel_size=2).level is down.level
     assert F.convolution(down, normal(generator, 8, 4, 4), kernel_size=2, stride=2, transposed=True).level is x.level
+
+
+def test_memory_goes_with_the_last_tensor(generator):
+    """Buffers do not wait for Python to look for cycles."""
+    gc.collect()
+    gc.disable()
+    try:
+        coordinates = cloud(generator, GEOMETRIES["submanifold"])
+        features, weight = normal(generator, 60, 4), normal(generator, 8, 4, 4).requires_grad_()
+        x = sparse.SparseTensor.of(features, coordinates)
+        y = F.convolution(x, weight, kernel_size=2, submanifold=True)
+        y = F.convolution(F.convolution(y, weight, kernel_size=2, stride=2), weight, kernel_size=2, submanifold=True)
+        z = F.convolution(y, weight, kernel_size=2, stride=2, transposed=True)
+        z.features.sum().backward()
+        maps = [item for tensor in (x, y) for item in tensor.level._maps.values()]
+        held = [
+            weakref.ref(item) for item in (x.level, y.level, x.geometry, *maps, *[item.built.buffer for item in maps])
+        ]
+        assert len(maps) == 3
+        maps.clear()
+        assert z.level is x.level
+        assert all(reference() is not None for reference in held)
+        del x, y, z
+        assert all(reference() is None for reference in held)
+    finally:
+        gc.enable()
+
+
+def test_a_level_that_went_is_made_again(generator):
+    coordinates, features = cloud(generator, GEOMETRIES["submanifold"]), normal(generator, 60, 4)
+    weight = normal(generator, 27, 4, 4)
+    for capacities in (None, [100]):
+        x = sparse.SparseTensor.of(features, coordinates, capacities=capacities)
+        first = F.convolution(x, weight, kernel_size=3, stride=2).features
+        second = F.convolution(x, weight, kernel_size=3, stride=2).features
+        assert torch.equal(first, second)
 
 
 def test_memory_past_the_rows_is_not_read(generator):

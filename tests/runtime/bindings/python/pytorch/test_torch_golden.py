@@ -121,8 +121,8 @@ def test_layer(name):
 
 def expect_bits_of_the_abi(problem, features, weight, gradient, output):
     """Computes the same by the package without torch, on the same pyramid."""
-    made = next(iter(problem.fine._maps.values()))
-    pyramid, context = pyramid_of(made.key).pyramid, minuet.Context()
+    made = next(iter(problem.coarse._maps.values()))
+    pyramid, context = pyramid_of(made.built.key).pyramid, minuet.Context()
     device = minuet.Device(context, "cpu")
     pyramid.load(device)
     buffer = pyramid.build(device, problem.fine.coordinates.numpy())

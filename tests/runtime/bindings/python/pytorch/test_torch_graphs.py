@@ -114,6 +114,24 @@ def test_compile_with_other_capacities(generator):
             expect_close(got, want, torch.float32)
 
 
+def test_compile_of_what_follows(generator):
+    """A graph takes a tensor whose level and maps are there already."""
+    torch._dynamo.reset()
+    weights = [normal(generator, 27, 4, 8).requires_grad_(), normal(generator, 8, 8, 8).requires_grad_()]
+    features, coordinates, count = inputs(generator)
+    x = sparse.SparseTensor.of(features, coordinates, count=count, capacities=CAPACITIES)
+    F.convolution(x, weights[0], kernel_size=3, submanifold=True)
+
+    def follow(x):
+        y = F.convolution(x, weights[0], kernel_size=3, submanifold=True)
+        return F.convolution(y, weights[1], kernel_size=2, stride=2).features
+
+    got, want = torch.compile(follow, fullgraph=True, backend="aot_eager")(x), follow(x)
+    expect_close(got, want, torch.float32)
+    for one, two in zip(torch.autograd.grad(got.sum(), weights), torch.autograd.grad(want.sum(), weights), strict=True):
+        expect_close(one, two, torch.float32)
+
+
 def test_exact_mode_breaks_the_graph_and_says_why(generator):
     torch._dynamo.reset()
     features, coordinates, count = inputs(generator)
@@ -228,7 +246,7 @@ def test_refuses(generator):
 
     def one(rows):
         op = torch.ops.minuet.convolution
-        return op(rows, weight, None, made.buffer, None, None, None, key, made.key, 0, 20)
+        return op(rows, weight, None, made.built.buffer, None, None, None, key, made.built.key, 0, 20)
 
     with pytest.raises(RuntimeError, match=r"torch\.func"):
         torch.func.grad(lambda given: one(given).sum())(features.detach())

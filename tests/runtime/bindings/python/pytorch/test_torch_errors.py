@@ -1,0 +1,245 @@
+"""Wrong arguments, and what goes on behind an error, in threads, and under modes of torch."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import minuet.torch as sparse  # noqa: E402
+from minuet.torch import _pyramids  # noqa: E402
+from minuet.torch import functional as F  # noqa: E402, N812
+from minuet.torch._places import new_cache  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+from torch_problems import GEOMETRIES, cloud, expect_close, normal, padded  # noqa: E402
+
+
+@pytest.fixture
+def coordinates(generator):
+    return cloud(generator, GEOMETRIES["submanifold"], 40)
+
+
+def convolve(x, weight, **options):
+    return F.convolution(x, weight, kernel_size=3, submanifold=True, **options)
+
+
+def test_a_call_after_an_error_raises_it_again(generator, coordinates):
+    twice = torch.cat([coordinates, coordinates[:1]])
+    x = sparse.SparseTensor.of(normal(generator, 41, 4), twice)
+    weight, strided = normal(generator, 27, 4, 4), normal(generator, 8, 4, 4)
+    wanted = rf"more than once; row \d+ is {re.escape(str(coordinates[0].tolist()))}"
+    for _ in range(2):
+        with pytest.raises(ValueError, match=wanted):
+            convolve(x, weight)
+        with pytest.raises(ValueError, match="more than once"):
+            F.convolution(x, strided, kernel_size=2, stride=2)
+        assert not x.level._maps
+        assert not x.level._children
+
+
+def test_errors_of_coordinates_say_why(generator, coordinates):
+    weight = normal(generator, 27, 4, 4)
+    outside = sparse.Geometry(coordinates, bounds=((0, -3, -3, -3), (1, 2, 2, 1)))
+    with pytest.raises(ValueError, match=r"outside of the bounds \(\(0, -3, -3, -3\), \(1, 2, 2, 1\)\); row"):
+        convolve(sparse.SparseTensor(normal(generator, 40, 4), outside.level), weight)
+    negative = coordinates - torch.tensor([1, 0, 0, 0], dtype=torch.int32)
+    with pytest.raises(ValueError, match=r"negative; row \d+ is \[-1,"):
+        convolve(sparse.SparseTensor.of(normal(generator, 40, 4), negative), weight)
+    with pytest.raises(ValueError, match="1 to 16777216 cells"):
+        sparse.Geometry(coordinates, shape=(2**25, 4, 4))
+    with pytest.raises(TypeError, match=r"such as \[100\]"):
+        sparse.Geometry(coordinates, capacities=100)
+    with pytest.raises(ValueError, match="belongs to capacity mode"):
+        sparse.Geometry(coordinates, count=torch.tensor([3], dtype=torch.int32))
+
+
+def test_threads_on_one_fresh_tensor(generator, coordinates):
+    features = normal(generator, 40, 4)
+    weights = [normal(generator, 27, 4, 4), normal(generator, 8, 4, 4)]
+
+    def run(x):
+        a, b = (weight.clone().requires_grad_() for weight in weights)
+        y = F.convolution(convolve(x, a), b, kernel_size=2, stride=2)
+        y.features.square().sum().backward()
+        return y.features.detach(), a.grad, b.grad, y.level.coordinates
+
+    expected = run(sparse.SparseTensor.of(features, coordinates))
+    for _ in range(10):
+        x = sparse.SparseTensor.of(features, coordinates)
+        results = []
+        threads = [threading.Thread(target=lambda x=x, results=results: results.append(run(x))) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(results) == 4
+        assert all(torch.equal(one, two) for got in results for one, two in zip(got, expected, strict=True))
+
+
+def test_wrong_parameters(generator, coordinates):
+    x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates)
+    weight = normal(generator, 27, 4, 8)
+    convolve(x, weight, bias=normal(generator, 8))
+    for length in (7, 9, 0):
+        with pytest.raises(ValueError, match=rf"bias has the shape \[{length}\]"):
+            convolve(x, weight, bias=normal(generator, length))
+    with pytest.raises(TypeError, match=r"weight is torch\.int64"):
+        convolve(x, weight.long())
+    with pytest.raises(TypeError, match=r"bias is torch\.int32"):
+        convolve(x, weight, bias=torch.zeros(8, dtype=torch.int32))
+    with pytest.raises(ValueError, match="one device"):
+        convolve(x, weight.to("meta"))
+    with pytest.raises(ValueError, match="one device"):
+        convolve(x, weight, bias=torch.zeros(8, device="meta"))
+    with pytest.raises(ValueError, match="one device"):
+        F.batch_norm(x, torch.zeros(4, device="meta"))
+    with pytest.raises(ValueError, match="4 channels"):
+        sparse.BatchNorm(5, affine=False)(x)
+
+
+def test_another_default_dtype(generator, coordinates):
+    x = sparse.SparseTensor.of(normal(generator, 40, 3), coordinates)
+    weight, bias = normal(generator, 27, 3, 11), normal(generator, 11)
+    try:
+        torch.set_default_dtype(torch.float64)
+        got = convolve(x, weight, bias=bias).features
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(got, convolve(x, weight, bias=bias).features)
+    expect_close(got - bias, convolve(x, weight).features, torch.float32)
+
+
+def test_global_pooling_of_bad_coordinates(generator, coordinates):
+    x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates)
+    with pytest.raises(ValueError, match="pooling of 1 clouds"):
+        F.global_pooling(x, "sum", batch_size=1)
+    fixed = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates, capacities=[])
+    F.global_pooling(fixed, "sum", batch_size=2)
+    assert not int(fixed.geometry.status())
+    F.global_pooling(fixed, "sum", batch_size=1)
+    assert int(fixed.geometry.status())
+
+
+def test_geometries_beside_each_other_count_together(generator, coordinates):
+    x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates, capacities=[50, 60, 70])
+    assert x.level.coarser(2).rows == 50
+    beside = sparse.Geometry.beside(x.level, x.coordinates * 2, None)
+    assert beside.level.coarser(2).rows == 60
+    kept = x.level.coarser(4)
+    assert kept.rows == 70
+    with pytest.raises(ValueError, match="3 numbers"):
+        beside.level.coarser(8)
+    assert beside.status() is not None
+    assert int(beside.status()) == int(x.geometry.status()) == 0
+
+
+@pytest.mark.parametrize("count", [0, 40])
+def test_results_may_be_changed_in_place(generator, coordinates, count):
+    weight = normal(generator, 27, 4, 4).requires_grad_()
+    x = sparse.SparseTensor.of(normal(generator, count, 4), coordinates[:count])
+    for op in (lambda: convolve(x, weight), lambda: F.pooling(convolve(x, weight), "max", kernel_size=2)):
+        weight.grad = None
+        y = op()
+        assert y.features._base is None
+        assert y.level.capacity > y.level.rows
+        y.features.mul_(2)
+        torch.relu_(y.features)
+        y.features.sum().backward()
+        got = weight.grad.clone()
+        weight.grad = None
+        (torch.relu(op().features) * 2).sum().backward()
+        assert torch.equal(got, weight.grad)
+
+
+def test_checkpointing_with_batch_norms(generator, coordinates):
+    norm, weight = sparse.BatchNorm(4, relu=True), normal(generator, 27, 4, 4).requires_grad_()
+    x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates)
+    results = []
+    for is_checkpointed in (False, True):
+
+        def block(features):
+            y = norm(convolve(x.replace(features), weight), x)
+            return y.features
+
+        features = x.features.clone().requires_grad_()
+        given = (block, features)
+        output = checkpoint(*given, use_reentrant=False) if is_checkpointed else block(features)
+        results.append(torch.autograd.grad(output.square().sum(), [features, weight, norm.weight, norm.bias]))
+    assert all(torch.equal(one, two) for one, two in zip(*results, strict=True))
+
+
+def test_levels_of_inference_serve_training(generator, coordinates):
+    weight, strided = normal(generator, 27, 4, 4).requires_grad_(), normal(generator, 8, 4, 4).requires_grad_()
+
+    def run(x):
+        y = F.convolution(convolve(x, weight), strided, kernel_size=2, stride=2)
+        return F.convolution(y, strided, kernel_size=2, stride=2, transposed=True)
+
+    for capacities in (None, [50]):
+        x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates, capacities=capacities)
+        with torch.inference_mode():
+            kept = run(x)
+        y = run(x)
+        assert kept.level is y.level
+        assert torch.equal(kept.features, y.features)
+        y.features.square().sum().backward()
+        assert weight.grad.isfinite().all()
+
+
+def test_shapes_that_differ_share_pyramids(generator, coordinates):
+    """In exact mode, a shape that no voxel passes makes no pyramid of its own; one that does limits the voxels."""
+    coordinates = coordinates + torch.tensor([0, 3, 3, 3], dtype=torch.int32)
+    weight = normal(generator, 27, 4, 4)
+    features = normal(generator, 40, 4)
+
+    def run(length):
+        x = sparse.SparseTensor.of(features, coordinates, shape=(length, length, length))
+        return F.convolution(x, weight, kernel_size=3, stride=1, padding=1)
+
+    wanted = run(50)
+    before = set(_pyramids._pyramids)
+    for length in range(51, 60):
+        assert torch.equal(run(length).features, wanted.features)
+    assert set(_pyramids._pyramids) == before
+    narrow = run(6)
+    assert narrow.level.shape == (6, 6, 6)
+    assert int(narrow.level.coordinates[:, 1:].max()) < 6
+    assert int(wanted.level.coordinates[:, 1:].max()) == 6
+
+
+def test_a_cache_drops_what_was_not_used_for_longest():
+    cache = new_cache(2)
+    cache["a"], cache["b"] = 1, 2
+    assert cache.get("a") == 1
+    cache["c"] = 3
+    assert list(cache) == ["a", "c"]
+    assert cache.get("b") is None
+
+
+def test_batch_norm_without_momentum(generator, coordinates):
+    ours, theirs = sparse.BatchNorm(4, momentum=0.0), torch.nn.BatchNorm1d(4, momentum=0.0)
+    x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates)
+    expect_close(ours(x).features, theirs(x.features), torch.float32)
+    for name, value in ours.state_dict().items():
+        assert torch.equal(value, theirs.state_dict()[name]), name
+
+
+def test_gather_rows_out_of_range(generator):
+    features = normal(generator, 5, 3)
+    got = F.gather_rows(features, torch.tensor([4, 5, -1, 0], dtype=torch.int32))
+    assert torch.equal(got, torch.stack([features[4], torch.zeros(3), torch.zeros(3), features[0]]))
+
+
+def test_many_pyramids(generator, monkeypatch):
+    """A run keeps its pyramid, and one that was dropped is made again."""
+    monkeypatch.setattr(_pyramids._pyramids, "_limit", 3)
+    weight = normal(generator, 27, 4, 4).requires_grad_()
+    for _ in range(2):
+        for count in (10, 70, 80, 90, 100):
+            x = sparse.SparseTensor.of(normal(generator, count, 4), padded(torch.zeros(0, 4, dtype=torch.int32), count))
+            x.coordinates[:, 1] = torch.arange(count)
+            convolve(x, weight).features.sum().backward()
+    assert len(_pyramids._pyramids) == 3
