@@ -8,18 +8,22 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .._types import Purpose
+from .._types import CloudStatus, Purpose
 from ._capacities import Capacities
 from ._keys import KernelKey
 from ._levels import Built, KernelMap, Level, back_reference
 from ._pyramids import pyramid, pyramid_coordinates
 from ._rules import (
     MOST_CELLS,
+    Bounds,
     Rule,
+    keeps_shapes,
     kernel_name,
+    outside_of,
     pyramid_text,
     raise_status,
     read_numbers,
+    rounded_bounds,
     rounded_capacity,
     rounded_shape,
 )
@@ -130,10 +134,14 @@ class Geometry:
                 "this op makes a set of its own coordinates, for which no capacities are learned: give the capacities "
                 "as a function or a list"
             )
+        bounds = None
+        if shape is not None and own.batch_size:
+            bounds = ([0] * (1 + own.ndim), [own.batch_size - 1, *(cells - 1 for cells in shape)])
         made = cls(
             coordinates,
             shape=shape,
             batch_size=own.batch_size,
+            bounds=bounds,
             count=level.count,
             capacities=own._capacities,
             pairs_per_row=own._pairs_per_row,
@@ -241,12 +249,14 @@ class Geometry:
         most, shape = rule.most(fine.capacity), rule.shape_of(fine.shape)
         # Shapes that differ from cloud to cloud would make a pyramid each. A rounded one gives the same voxels, unless
         # there are some past the shape.
-        limits = [shape] if shape is None or rule.kernel_size is None else [rounded_shape(shape), shape]
+        is_plain = shape is None or rule.kernel_size is None or keeps_shapes.get()
+        limits = [shape] if shape is None or is_plain else [rounded_shape(shape), shape]
         tries = [(limit, capacity) for limit in limits for capacity in sorted({min(most, 4 * fine.capacity), most})]
         for limit, capacity in tries:
             levels = ((fine.capacity,), rule.level(capacity, 0, limit))
-            key = pyramid_text(self.ndim, levels, (), fine.bounds, fine.parent is not None)
+            key = pyramid_text(self.ndim, levels, (), self._bounds_of(fine), fine.parent is not None)
             buffer, counts, status = pyramid(fine.coordinates, None, key)
+            status = self._with_bounds(status, fine)
             coordinates = pyramid_coordinates(buffer, key, 1, capacity)
             # Rows past the count are zeros.
             bits, _, _, rows, _, *last = read_numbers(torch.cat([status, counts, coordinates.amax(0)]))
@@ -260,6 +270,20 @@ class Geometry:
         # The buffer is larger than it need be, and goes.
         level._coordinates = coordinates[:rows].clone()
         return level
+
+    def _bounds_of(self, level: Level) -> Bounds | None:
+        """Returns the bounds of a level for a key. In exact mode they are rounded, as shapes are."""
+        if level.bounds is None or not self.is_exact or keeps_shapes.get():
+            return level.bounds
+        return rounded_bounds(level.bounds)
+
+    def _with_bounds(self, status: torch.Tensor, level: Level) -> torch.Tensor:
+        """Returns a status that also tells of coordinates between the bounds and the rounded ones, which only those of
+        the caller can be."""
+        if self._is_checked or level.parent is not None or level.bounds is None or not level.rows:
+            return status
+        outside = outside_of(level.coordinates, level.bounds).any().to(status.dtype)
+        return status | outside * int(CloudStatus.OUT_OF_BOUNDS)
 
     def _raise(self, bits: int, what: str, level: Level) -> None:
         """Raises an error for bits of a status, with a row that shows the reason."""
@@ -275,12 +299,12 @@ class Geometry:
             levels = (*levels, coarse.rule.level(coarse.capacity, 0, coarse.limit))
         served = purposes & ~int(Purpose.EXPORT) if made.is_identity else purposes
         maps = ((0, len(levels) - 1, kernel_name(made.kernel), served),) if has_map else ()
-        key = pyramid_text(self.ndim, levels, maps, fine.bounds, fine.parent is not None)
+        key = pyramid_text(self.ndim, levels, maps, self._bounds_of(fine), fine.parent is not None)
         buffer, counts, status = pyramid(fine.coordinates, fine.count, key)
         if not self.is_exact:
             self.session.statuses.append(status)
         elif not self._is_checked:
-            self._raise(read_numbers(status)[0], "the map", fine)
+            self._raise(read_numbers(self._with_bounds(status, fine))[0], "the map", fine)
             self._is_checked = True
         built = Built(buffer, key, 0, purposes)
         if self._learned is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,9 +33,26 @@ def rounded_capacity(rows: int) -> int:
     return min(-(-rows // step) * step, _MOST_CAPACITY)
 
 
+#: Whether keys have the shapes and bounds of the caller. `export` sets it, because it learns them from the keys.
+keeps_shapes: ContextVar[bool] = ContextVar("keeps_shapes", default=False)
+
+
 def rounded_shape(shape: Numbers) -> Numbers:
     """Returns a shape of at least so many cells, one of eight for each power of two."""
     return tuple(min(rounded_capacity(length), MOST_CELLS) for length in shape)
+
+
+def rounded_bounds(bounds: Bounds) -> Bounds:
+    """Returns bounds that are at least as wide, so that clouds of about the same extent share pyramids."""
+    least, greatest = bounds
+    extents = rounded_shape(tuple(last - first + 1 for first, last in zip(least, greatest, strict=True)))
+    return least, tuple(first + extent - 1 for first, extent in zip(least, extents, strict=True))
+
+
+def outside_of(coordinates: torch.Tensor, bounds: Bounds) -> torch.Tensor:
+    """Says for each row whether it is outside of the bounds."""
+    least, greatest = (torch.tensor(side, device=coordinates.device) for side in bounds)
+    return ((coordinates < least) | (coordinates > greatest)).any(1)
 
 
 @dataclass(frozen=True)
@@ -167,8 +185,7 @@ def raise_status(status: int, what: str, coordinates: torch.Tensor, bounds: Boun
     if bits & CloudStatus.NEGATIVE_BATCH:
         reasons.append("batch indices are negative" + _first(coordinates[:, 0] < 0, coordinates))
     if bits & CloudStatus.OUT_OF_BOUNDS and bounds is not None:
-        least, greatest = (torch.tensor(side, device=coordinates.device) for side in bounds)
-        outside = ((coordinates < least) | (coordinates > greatest)).any(1)
+        outside = outside_of(coordinates, bounds)
         reasons.append(f"coordinates are outside of the bounds {bounds}" + _first(outside, coordinates))
     if bits & (CloudStatus.OUTSIDE_KEYS | CloudStatus.KEY_TOO_NARROW | CloudStatus.TOO_FAR):
         reasons.append("coordinates are too far apart: declare bounds, or use larger voxels")

@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from .._rules import keeps_shapes
 from ._values import Dense, ExportError, Level, Node, Unknown, UnknownLevel, Value
 
 #: What a rule returns: the value of the op's result, one for each result, or None for results that are constants.
@@ -176,11 +177,13 @@ class Recorder(TorchDispatchMode):
 
         self._hooks.append(register_module_forward_pre_hook(enter))
         self._hooks.append(register_module_forward_hook(leave, always_call=True))
+        self._token = keeps_shapes.set(True)
         super().__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
+        keeps_shapes.reset(self._token)
         for hook in self._hooks:
             hook.remove()
 

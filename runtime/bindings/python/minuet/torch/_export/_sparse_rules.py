@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from .._rules import Rule
 from .._keys import ConvolutionKey, KernelKey, LevelKey, MapKey, PyramidKey, convolution_key, pyramid_key
+from .._rules import Rule
 from ._recorder import ADVICE, Call, DescriptionError, Found, Recorder, rule
 from ._row_rules import OF_BATCH, name_of
 from ._values import Buffer, Coordinates, ExportError, Level, Node, UnknownLevel, compact

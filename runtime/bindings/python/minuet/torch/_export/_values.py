@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from .._rules import Rule
 from .._keys import KernelKey, Numbers
+from .._rules import Rule
 
 
 class ExportError(ValueError):
