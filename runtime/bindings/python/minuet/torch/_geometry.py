@@ -268,7 +268,7 @@ class Geometry:
         level = self._new_level(fine, rule, rounded_capacity(rows), rows)
         level.limit = limit
         # The buffer is larger than it need be, and goes.
-        level._coordinates = coordinates[:rows].clone()
+        level._coordinates = pyramid_coordinates(buffer, key, 1, rows).clone()
         return level
 
     def _bounds_of(self, level: Level) -> Bounds | None:

@@ -300,7 +300,7 @@ def _global_pooling(call: Call) -> Found:
     else:
         raise call.refusal(_OTHER_CLOUD)
     fields = {"reduction": call.arguments["reduction"]}
-    return call.node("global_pool", node, level=call.recorder.clouds, fields=fields, name=call.recorder.path)
+    return call.node("global_pool", node, level=call.recorder.clouds, fields=fields, name=call.recorder.path), None
 
 
 @rule("minuet::batch_norm")
