@@ -66,6 +66,7 @@ class Execution final : public PlanExecution {
   /// Returns where a tensor is during the current run, with as many rows as its level may have.
   Tensor tensor_at(i32 tensor) const;
   PlacedPyramid& placed_pyramid() { return *placed_; }
+  const Pyramid& pyramid() const { return *options_.on.pyramid; }
   /// Returns the pyramid's number of a map of the program, or -1 for one between batch items.
   i32 pyramid_map(i32 map) const { return pyramid_maps_[map]; }
   /// Returns the pyramid's coordinates of the rows of a level (LevelSpec::keeps_coordinates), in a run.

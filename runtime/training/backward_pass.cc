@@ -192,6 +192,7 @@ class BackwardBuilder {
     }
     llvm::sort(found, [](const Contribution& a, const Contribution& b) { return a.number > b.number; });
     std::vector<i32> tensors;
+    tensors.reserve(found.size());
     for (const Contribution& one : found) tensors.push_back(one.tensor);
     return tensors;
   }

@@ -27,6 +27,30 @@ llvm::Expected<std::shared_ptr<const LoadedPlan>> loaded_on(const PlanStore& sto
                     device.info().name);
 }
 
+/// Returns InvalidArgument if a pass cannot run on the execution's pyramid, which need not have been made for
+/// the training plan.
+llvm::Error check_pyramid(const TrainingPasses& passes, const Execution& execution) {
+  const PyramidDescription& description = execution.pyramid().description();
+  if (description.keep_first_duplicate) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "the pyramid has keep_first_duplicate, but the gradients of duplicates would have to be "
+        "added: make the pyramid with minuet_training_create_pyramid");
+  }
+  const Program& program = passes.backward.program;
+  for (const ParameterGradientUse& use : passes.backward.parameters) {
+    if (use.map < 0 || use.out_gradient < 0 || program.maps[use.map].is_identity()) continue;
+    const i32 number = execution.pyramid_map(use.map);
+    if (number < 0 || execution.pyramid().exports(number)) continue;
+    return make_error(
+        StatusCode::InvalidArgument,
+        "map {0} of the pyramid was not made for EXPORT, but the gradient of a weight reads its "
+        "list of pairs: make the pyramid with minuet_training_create_pyramid",
+        number);
+  }
+  return llvm::Error::success();
+}
+
 /// Returns an execution of a pass that only measures memory.
 llvm::Expected<std::unique_ptr<Execution>> measured(const PlanStore& store,
                                                     const std::shared_ptr<Device>& device,
@@ -55,10 +79,12 @@ llvm::Expected<std::shared_ptr<Training>> Training::create(const Plan& network,
   };
   set_up(training->forward_, passes->forward.program,
          [passes](Execution& execution) -> llvm::Expected<std::unique_ptr<RunSteps>> {
+           MINUET_TRY(check_pyramid(*passes, execution));
            return std::make_unique<ForwardSteps>(execution, passes);
          });
   set_up(training->backward_, passes->backward.program,
          [passes](Execution& execution) -> llvm::Expected<std::unique_ptr<RunSteps>> {
+           MINUET_TRY(check_pyramid(*passes, execution));
            return std::make_unique<BackwardSteps>(execution, passes);
          });
   return training;

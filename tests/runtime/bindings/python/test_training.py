@@ -373,6 +373,15 @@ def test_sets_that_are_combined(device, context, generator):
             assert abs(got - wanted) < 1e-5 * size, (name, got, wanted, size)
 
 
+def test_refuses_pyramids_without_lists_of_pairs(device, context):
+    """The pyramid of the inference has the same levels and maps, but gives no pairs."""
+    network = network_of(context, [plain("a")])
+    training = minuet.Training(context, network)
+    pyramid = minuet.Pyramid(context, network=network, level_capacity=[CAPACITY])
+    with pytest.raises(minuet.InvalidArgumentError, match="minuet_training_create_pyramid"):
+        training.bytes(device.arch, pyramid)
+
+
 def test_lists_what_is_kept(context):
     network = network_of(context, [linear("a", 8), {"op": "tanh"}, linear("b", 2)], dtype="float16")
     kept = minuet.Training(context, network).kept
