@@ -26,6 +26,7 @@ class Cloud:
     """The coordinate sets and kernel maps of a cloud. A pytree of arrays.
 
     Attributes:
+        points: the coordinates that were given, int32 [capacity, 1 + axes], and zeros in rows past the count.
         buffer: the pyramid, uint8.
         counts: how many coordinates were taken, and the voxels of each level, int32 [1 + levels].
         status: bits of minuet.CloudStatus, uint32 [1]; 0 where the cloud fitted. Otherwise all levels have no voxels,
@@ -34,6 +35,7 @@ class Cloud:
         geometry: what it was made from.
     """
 
+    points: Array
     buffer: Array
     counts: Array
     status: Array
@@ -56,6 +58,8 @@ class Cloud:
     def coordinates(self, level: int) -> Array:
         """Returns the coordinates of a level in cells of the first one, int32 [capacity, 1 + axes]. Rows of the first
         level are in the order that was given, and rows past the count are zeros."""
+        if level == 0:  # The library has them in an order of its own.
+            return self.points
         shape = (self.capacity(level), 1 + self.form.ndim)
         made = call(
             "minuet_coordinates", [(shape, jnp.int32)], [self.buffer], level=np.int64(level), **self.form.attributes
@@ -76,7 +80,7 @@ def padded(array: Any, capacity: int) -> Array:
 
 
 def build(geometry: Geometry | Network, sizes: tuple[int, int], coordinates: Any, count: Any) -> tuple[Array, ...]:
-    """Builds the pyramid of some coordinates: its buffer, counts and status."""
+    """Builds the pyramid of some coordinates: the points, the buffer, the counts and the status of a cloud."""
     form = geometry.form
     coordinates = jnp.asarray(coordinates)
     if coordinates.dtype != jnp.int32 or coordinates.ndim != 2 or coordinates.shape[1] != 1 + form.ndim:
@@ -95,9 +99,12 @@ def build(geometry: Geometry | Network, sizes: tuple[int, int], coordinates: Any
         raise ValueError(f"count is {count.dtype} of the shape {list(count.shape)}, and int32 [1] is needed")
     levels = len(form.capacities)
     results = [((sizes[0],), jnp.uint8), ((1 + levels,), jnp.int32), ((1,), jnp.uint32)]
-    return call(
+    buffer, counts, status = call(
         "minuet_pyramid", results, [coordinates, count.reshape(1)], workspace=sizes[1], **form.attributes
     )
+    is_used = jnp.arange(coordinates.shape[0], dtype=jnp.int32) < counts[1]
+    points = padded(jnp.where(is_used[:, None], coordinates, 0), form.capacities[0])
+    return points, buffer, counts, status
 
 
 def pyramid(geometry: Geometry, coordinates: Any, count: Any = None) -> Cloud:
@@ -108,9 +115,10 @@ def pyramid(geometry: Geometry, coordinates: Any, count: Any = None) -> Cloud:
             for each axis. Each at most once.
         count: how many of the rows there are, int32 [1]; None: all.
     """
-    buffer, counts, status = build(geometry, geometry.bytes(), coordinates, count)
-    pairs = {}
-    for number, (name, item) in enumerate(geometry.maps):
+    points, buffer, counts, status = build(geometry, geometry.bytes(), coordinates, count)
+    pairs: dict[str, tuple[Array, Array]] = {}
+    for name, _ in geometry.maps:
+        number, item = geometry.map(name)
         if item.fine == item.coarse and geometry.volume(name) == 1 and not any(map(any, item.offsets or ())):
             rows = jnp.arange(geometry.levels[item.fine].capacity, dtype=jnp.int32)
             count_of = counts[1 + item.fine : 2 + item.fine]
@@ -128,7 +136,7 @@ def pyramid(geometry: Geometry, coordinates: Any, count: Any = None) -> Cloud:
             if most < geometry.volume(name) * geometry.levels[item.coarse].capacity:
                 past = (number_of > most).astype(jnp.uint32) * np.uint32(CloudStatus.PAST_CAPACITY)
                 status = status | past
-    return Cloud(buffer, counts, status, pairs, geometry)
+    return Cloud(points, buffer, counts, status, pairs, geometry)
 
 
 def check(*clouds: Cloud | Array) -> None:

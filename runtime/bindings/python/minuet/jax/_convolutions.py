@@ -123,14 +123,14 @@ def _parameter_gradients(op: Op, which: int, gradient: Any, count: Any, others: 
 
 def _conv_backward(op: Op, kept: tuple[Any, ...], gradient: Any) -> tuple[Any, ...]:
     x, weight, bias, buffer, pairs, count = kept
-    # The three are calls of their own, so that XLA drops those whose result nobody reads.
-    of_x = run(op, buffer, [gradient], [(x.shape, x.dtype)], [weight], of_input=True)[0]
-    of_weight = of_bias = None
     if pairs is None:
         raise ValueError(
             f"the gradient of the convolution over {op.map!r} needs the pairs of its map: describe the map by conv_map "
             "with is_trained=True, or give it Purpose.EXPORT"
         )
+    # The gradients are calls of their own, so that XLA drops those whose result nobody reads.
+    of_x = run(op, buffer, [gradient], [(x.shape, x.dtype)], [weight], of_input=True)[0]
+    of_bias = None
     listed = [x, *pairs]
     of_weight = _parameter_gradients(op, _abi.MINUET_GRADIENT_WEIGHT, gradient, count, listed, weight.shape)
     if bias is not None:

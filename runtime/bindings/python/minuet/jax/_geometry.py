@@ -28,7 +28,7 @@ _POOLED = Purpose.POOLING | Purpose.TRANSPOSED_POOLING
 def conv_map(
     fine: int,
     coarse: int,
-    kernel_size: Axes = 3,
+    kernel_size: Axes = 1,
     *,
     dilation: Axes = 1,
     padding: Axes | None = None,
@@ -47,10 +47,17 @@ def conv_map(
 
 
 def pool_map(
-    fine: int, coarse: int, kernel_size: Axes = 2, *, dilation: Axes = 1, padding: Axes | None = None
+    fine: int,
+    coarse: int,
+    kernel_size: Axes = 1,
+    *,
+    dilation: Axes = 1,
+    padding: Axes | None = None,
+    kernel_shape: KernelShape | str = KernelShape.BOX,
+    offsets: Offsets | None = None,
 ) -> Map:
-    """Describes the kernel map of poolings and their gradients."""
-    return Map(fine, coarse, kernel_size, dilation, _POOLED, padding)
+    """Describes the kernel map of poolings and their gradients, with the arguments of conv_map."""
+    return Map(fine, coarse, kernel_size, dilation, _POOLED, padding, kernel_shape, offsets)
 
 
 def four(numbers: Axes, ndim: int, what: str) -> list[int]:
@@ -132,6 +139,7 @@ class Geometry:
     ndim: int = 3
     bounds: tuple[Numbers, Numbers] | None = None
     pairs_per_row: float | None = None
+    unique_maps: tuple[Map, ...] = field(default=(), compare=False, repr=False)
     _numbers: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
 
     def __init__(
@@ -149,10 +157,17 @@ class Geometry:
         keep("levels", tuple(_with_tuples(level) for level in levels))
         keep("ndim", ndim)
         named = {name: self._kept(_with_tuples(item)) for name, item in maps.items()}
+        # Names of equal maps share one, which serves the purposes of all.
+        purposes: dict[Map, Purpose] = {}
+        for item in named.values():
+            bare = replace(item, purposes=Purpose(0))
+            purposes[bare] = purposes.get(bare, Purpose(0)) | item.purposes
+        places = {bare: number for number, bare in enumerate(purposes)}
+        keep("unique_maps", tuple(replace(bare, purposes=both) for bare, both in purposes.items()))
         keep("maps", tuple(named.items()))
         keep("bounds", None if bounds is None else (tuple(bounds[0]), tuple(bounds[1])))
         keep("pairs_per_row", pairs_per_row)
-        keep("_numbers", {name: number for number, name in enumerate(named)})
+        keep("_numbers", {name: places[replace(item, purposes=Purpose(0))] for name, item in named.items()})
         _pyramid(self)  # Raises what is wrong.
 
     def _kept(self, item: Map) -> Map:
@@ -168,7 +183,7 @@ class Geometry:
         if name not in self._numbers:
             raise ValueError(f"the geometry has no map {name!r}: use one of {', '.join(self._numbers) or 'none'}")
         number = self._numbers[name]
-        return number, self.maps[number][1]
+        return number, self.unique_maps[number]
 
     def volume(self, name: str) -> int:
         """Returns the number of offsets of a map."""
@@ -203,8 +218,8 @@ class Geometry:
             for name in ("kernel_size", "dilation", "padding", "shape"):
                 given = getattr(level, name) if level.kernel_size is not None else 0
                 numbers += four(given, ndim, name)
-        numbers.append(len(self.maps))
-        for _, item in self.maps:
+        numbers.append(len(self.unique_maps))
+        for item in self.unique_maps:
             flags, offsets = kernel_numbers(item, ndim)
             numbers += [item.fine, item.coarse, int(item.purposes), *flags]
             numbers += four(item.kernel_size, ndim, "kernel_size")
@@ -233,7 +248,7 @@ def _pyramid(geometry: Geometry) -> Pyramid:
     return Pyramid(
         context(),
         geometry.levels,
-        [item for _, item in geometry.maps],
+        geometry.unique_maps,
         ndim=geometry.ndim,
         bounds=geometry.bounds,
         keep_coordinates=range(len(geometry.levels)),
