@@ -21,6 +21,12 @@ class Pyramid {
   Pyramid(const Context& context, const Plan& network, const std::vector<std::int64_t>& level_capacity,
           std::uint32_t keep_coordinates = 0)
       : Pyramid(context, options_of(network, level_capacity, keep_coordinates)) {}
+  /// Takes ownership of a pyramid that was made in C, or by Training::create_pyramid().
+  static Pyramid take(minuet_pyramid* pyramid) {
+    Pyramid taken;
+    taken.owner_.reset(pyramid);
+    return taken;
+  }
   minuet_pyramid* get() const noexcept { return owner_.get(); }
 
   /// Sizes in bytes of the memory that the caller gives to minuet_pyramid_build.
@@ -60,6 +66,7 @@ class Pyramid {
   }
 
  private:
+  Pyramid() = default;
   static minuet_pyramid_options options_of(const Plan& network,
                                            const std::vector<std::int64_t>& level_capacity,
                                            std::uint32_t keep_coordinates) {

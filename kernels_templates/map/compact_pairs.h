@@ -1,6 +1,7 @@
 // The kernel compact_pairs writes the pairs of a kernel map, ordered by offset, then by query. For each
 // map[k][q] that is not -1, with n = positions[k][q], it sets offsets[n * step] = k, sources[n * step] =
-// map[k][q] and targets[n * step] = q.
+// map[k][q] and targets[n * step] = q. Without a map, which has one offset then, each query is its own
+// source.
 //
 // A thread handles several map entries at once, so that their loads overlap.
 #pragma once
@@ -19,17 +20,22 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void compact_pairs(MINUET_PARAMS(C
   const i64 queries = p.query_count != nullptr ? fresh(p.query_count) : p.queries;
   const i64 entries = queries * p.volume;
   const i64 stride = grid_threads(S.threads);
-  if (grid_thread(S.threads) == 0 && p.pair_count != nullptr) *p.pair_count = fresh(p.positions + entries);
+  const bool has_map = p.map != nullptr;
+  if (grid_thread(S.threads) == 0 && p.pair_count != nullptr)
+    *p.pair_count = has_map ? fresh(p.positions + entries) : static_cast<i32>(entries);
   RowIterator walk(grid_thread(S.threads), stride, queries);
   for (i64 first = grid_thread(S.threads); first < entries; first += kEntriesAtOnce * stride) {
     i32 source[kEntriesAtOnce], pair[kEntriesAtOnce];
     MINUET_UNROLL
     for (i32 u = 0; u < kEntriesAtOnce; ++u) {
-      source[u] = load_row_if<true>(first + u * stride < entries, p.map + first + u * stride);
+      const i64 entry = first + u * stride;
+      source[u] = has_map           ? load_row_if<true>(entry < entries, p.map + entry)
+                  : entry < entries ? static_cast<i32>(entry)
+                                    : -1;
     }
     MINUET_UNROLL
     for (i32 u = 0; u < kEntriesAtOnce; ++u)
-      pair[u] = load_row_if<true>(source[u] >= 0, p.positions + first + u * stride);
+      pair[u] = has_map ? load_row_if<true>(source[u] >= 0, p.positions + first + u * stride) : source[u];
     MINUET_UNROLL
     for (i32 u = 0; u < kEntriesAtOnce; ++u, walk.advance()) {
       if (pair[u] < 0 || pair[u] >= p.capacity) continue;

@@ -448,7 +448,9 @@ struct CompactPairsSpec {
   }
 };
 struct CompactPairsParams {
-  const i32* map;          // Holds source rows, or -1, in the shape [volume][queries].
+  // Holds source rows, or -1, in the shape [volume][queries]. If it is null, the volume is 1, and each query
+  // has the source of the same number. `positions` is not read then.
+  const i32* map;
   const i32* positions;    // Holds, for each entry of `map`, the number of entries before it that are not -1.
   const i32* query_count;  // Points to the number of queries. Null means that it is `queries`.
   i64 queries;

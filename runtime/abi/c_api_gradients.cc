@@ -44,26 +44,6 @@ llvm::Expected<ParameterGradientProblem> read_problem(const minuet_convolution_o
   return problem;
 }
 
-/// Returns InvalidArgument if two elements of the array may share memory.
-llvm::Error check_distinct(const GivenArray& array) {
-  llvm::SmallVector<std::pair<i64, i64>, kMaxArrayAxes> axes;  // The stride and the extent of each axis.
-  for (std::size_t axis = 0; axis < array.shape.size(); ++axis) {
-    if (array.shape[axis] > 1) axes.push_back({array.strides[axis], array.shape[axis]});
-  }
-  llvm::sort(axes);
-  i64 reach = 0;  // The farthest element of the axes so far.
-  for (const auto& [stride, extent] : axes) {
-    if (stride <= reach) {
-      return make_error(StatusCode::InvalidArgument,
-                        "two of its elements share memory, because it has a stride of {0}: give an array "
-                        "whose elements are apart",
-                        stride);
-    }
-    reach += (extent - 1) * stride;
-  }
-  return llvm::Error::success();
-}
-
 /// Reads where the gradient of the weight is stored, and adds its memory to `written`.
 llvm::Error read_weight_gradient(const ConvolutionProblem& forward, const minuet_gradient_arguments& given,
                                  bool on_gpu, ParameterGradientRequest& request,

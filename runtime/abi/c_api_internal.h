@@ -36,12 +36,14 @@
 #include "minuet/row_gradient.h"
 #include "minuet/select.h"
 #include "minuet/space.h"
+#include "minuet/training.h"
 #include "minuet/tuning.h"
 #include "runtime/abi/context.h"
 #include "runtime/engine/alignment.h"
 #include "runtime/execution/execution.h"
 #include "runtime/execution/run_pool.h"
 #include "runtime/network/weights_check.h"
+#include "runtime/training/training.h"
 
 struct minuet_context {
   std::shared_ptr<minuet::Context> context;
@@ -110,6 +112,11 @@ struct minuet_select_op {
   };
   std::shared_ptr<minuet::Context> context;
   Selection selection;
+};
+struct minuet_training {
+  std::shared_ptr<minuet::Context> context;
+  std::shared_ptr<minuet::Training> training;
+  minuet::WeightsOrder described_order;  // Is the order of weights that the network's description names.
 };
 struct minuet_job {
   std::unique_ptr<minuet::BackgroundJob> job;
@@ -235,6 +242,11 @@ MINUET_ENDS_WITH(minuet_gradient_arguments, workspace_bytes);
 MINUET_ENDS_WITH(minuet_batch_norm_options, reserved);
 MINUET_ENDS_WITH(minuet_batch_norm_arguments, workspace_bytes);
 MINUET_ENDS_WITH(minuet_batch_norm_gradient_arguments, workspace_bytes);
+MINUET_ENDS_WITH(minuet_training_options, reserved);
+MINUET_ENDS_WITH(minuet_kept_info, reserved);
+MINUET_ENDS_WITH(minuet_training_sizes, backward_workspace);
+MINUET_ENDS_WITH(minuet_training_forward_arguments, workspace_bytes);
+MINUET_ENDS_WITH(minuet_training_backward_arguments, workspace_bytes);
 MINUET_ENDS_WITH(minuet_select_options, reserved);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the word.
 MINUET_ENDS_WITH(minuet_select_arguments, status);

@@ -304,13 +304,18 @@ void compact_pairs_cpu(ThreadPool& pool, const PairsRequest& request) {
   const auto number_of = [](const i32* numbers, i64 row) {
     return numbers ? numbers[row] : static_cast<i32>(row);
   };
-  if (request.pair_count) *request.pair_count = map.positions[map.geometry.volume * queries];
-  for_chunks(pool, map.geometry.volume * queries, [&](i64 first, i64 end, i64) {
+  const i64 entries = map.geometry.volume * queries;
+  const auto row_of = [&](i64 entry) { return map.rows ? map.rows[entry] : static_cast<i32>(entry); };
+  const auto position_of = [&](i64 entry) {
+    return map.rows ? map.positions[entry] : static_cast<i32>(entry);
+  };
+  if (request.pair_count) *request.pair_count = position_of(entries);
+  for_chunks(pool, entries, [&](i64 first, i64 end, i64) {
     for (i64 i = first; i < end; ++i) {
-      if (map.rows[i] < 0 || map.positions[i] >= request.capacity) continue;
-      const i64 place = map.positions[i] * request.step;
+      if (row_of(i) < 0 || position_of(i) >= request.capacity) continue;
+      const i64 place = position_of(i) * request.step;
       if (request.offsets) request.offsets[place] = static_cast<i32>(i / queries);
-      request.sources[place] = number_of(request.source_numbers, map.rows[i]);
+      request.sources[place] = number_of(request.source_numbers, row_of(i));
       request.targets[place] = number_of(request.query_numbers, i % queries);
     }
   });

@@ -349,13 +349,21 @@ void* Execution::address_of(i32 tensor) const {
   return base ? base + spec.column * element : nullptr;
 }
 
+Tensor Execution::tensor_at(i32 tensor) const {
+  const i32 channels = program_.tensors[tensor].channels;
+  return {address_of(tensor), rows_of(tensor), ld_of(tensor), channels, program_.dtype};
+}
+
 OpRequest Execution::request_of(i32 number) const {
   const ProgramLayer& layer = program_.layers[number];
   OpRequest request;
   request.op = op_of(number);
   if (layer.map >= 0) request.map = &maps_[layer.map];
   request.parameters_change = parameter_set_ != nullptr;
-  if (parameter_set_) {
+  if (steps_) {
+    request.parameters_change = true;
+    request.parameters = steps_->parameters(number);
+  } else if (parameter_set_) {
     request.parameters = set_pointers_[number];
   } else if (!loaded_->weights[number].empty()) {
     request.parameters = loaded_->weights[number][selected_[number]];
@@ -379,11 +387,11 @@ OpRequest Execution::request_of(i32 number) const {
   if (layer.winners >= 0) {
     request.winners = static_cast<i32*>(address_of(layer.winners));
     request.winners_ld = ld_of(layer.winners);
-    if (!is_in_set_order(layer.input)) {
+    if (!program_.is_training_pass && !is_in_set_order(layer.input)) {
       request.input_numbers = levels_[program_.tensors[layer.input].level].source_row;
     }
   }
-  if (!is_in_set_order(layer.output)) {
+  if (!program_.is_training_pass && !is_in_set_order(layer.output)) {
     request.output_numbers = levels_[program_.tensors[layer.output].level].source_row;
   }
   for (i32 ahead = 1; ahead <= candidate_of(number).covers; ++ahead) {
@@ -406,6 +414,14 @@ llvm::Error Execution::load_inputs(llvm::ArrayRef<Tensor> inputs) {
       places_[spec.storage] = {static_cast<char*>(inputs[i].data), inputs[i].ld};
       continue;
     }
+    if (program_.is_training_pass && inputs[i].data == nullptr) {
+      MINUET_TRY(engine_->fill_words(storages_[spec.storage], 0, storage_bytes(spec.storage) / kWordBytes));
+      continue;
+    }
+    if (spec.is_dense()) {
+      places_[spec.storage] = {static_cast<char*>(inputs[i].data), inputs[i].ld};
+      continue;
+    }
     MINUET_TRY(engine_->permute_rows({permute_inputs_[i], inputs[i].data, inputs[i].ld, level.source_row,
                                       level.rows, address_of(tensor), ld_of(tensor), level.count}));
   }
@@ -419,10 +435,12 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<
   MINUET_TRY(load_inputs(inputs));
   for (i32 i = 0; i < layer_count(); ++i) {
     if (is_covered(i)) continue;
+    if (steps_) MINUET_TRY(steps_->before_layer(i));
     const Trace::Span span(trace_, "layer", program_.layers[i].name);
     const NvtxRange range(program_.layers[i].name.c_str());
     MINUET_TRY(with_request(i, [&](const OpRequest& request) { return engine_->run_op(request); }));
   }
+  if (steps_) MINUET_TRY(steps_->before_layer(static_cast<i32>(layer_count())));
   for (std::size_t i = outputs.size(); i-- > 0;) MINUET_TRY(give_output(i, outputs[i]));
   return llvm::Error::success();
 }

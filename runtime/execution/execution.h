@@ -17,6 +17,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "runtime/execution/execution_memory.h"
 #include "runtime/execution/plan_execution.h"
+#include "runtime/execution/run_steps.h"
 
 namespace minuet {
 
@@ -30,6 +31,13 @@ struct PyramidRun {
   llvm::ArrayRef<GivenArray> inputs, outputs;
   // The pointer is null if the plan's own values are used.
   std::shared_ptr<ParameterSet> parameters;
+  // Holds the storages of Program::kept, and what RunSteps keep. `writes_kept` says whether the run writes
+  // it.
+  void* kept = nullptr;
+  i64 kept_bytes = 0;
+  bool writes_kept = false;
+  /// Gives the RunSteps of the execution the arguments of this run. It is null if there are no RunSteps.
+  llvm::function_ref<llvm::Error(RunSteps&)> give_arguments = nullptr;
 };
 
 class Execution final : public PlanExecution {
@@ -42,11 +50,27 @@ class Execution final : public PlanExecution {
 
   /// Returns an execution that keeps no state between its runs, which all memory of a run is given to
   /// (run_on()). `use.pyramid` must not be null. Returns InvalidArgument if the pyramid lacks a level or a
-  /// map that the plan needs.
+  /// map that the plan needs. `make_steps` is empty if the ops of the program do all work.
   static llvm::Expected<std::unique_ptr<Execution>> create_on(std::shared_ptr<const LoadedPlan> loaded,
-                                                              const PyramidUse& use);
+                                                              const PyramidUse& use,
+                                                              const MakeRunSteps& make_steps = {});
   /// Returns the size of PyramidRun::workspace in bytes.
   i64 run_bytes() const { return run_bytes_; }
+  /// Returns the size of PyramidRun::kept in bytes.
+  i64 kept_bytes() const { return kept_bytes_; }
+
+  // The next functions are for RunSteps.
+
+  Engine& engine() const { return *engine_; }
+  const Candidate& selected_candidate(i32 layer) const { return candidate_of(layer); }
+  /// Returns where a tensor is during the current run, with as many rows as its level may have.
+  Tensor tensor_at(i32 tensor) const;
+  PlacedPyramid& placed_pyramid() { return *placed_; }
+  /// Returns the pyramid's number of a map of the program, or -1 for one between batch items.
+  i32 pyramid_map(i32 map) const { return pyramid_maps_[map]; }
+  /// Returns the pyramid's coordinates of the rows of a level (LevelSpec::keeps_coordinates), in a run.
+  const i32* coordinates_on(i32 level) const { return placed_->coordinates(pyramid_levels_[level]); }
+  const MapView& map(i32 map) const { return maps_[map]; }
   /// Makes what the first run with these parameters, which may be null, would make. It allocates memory and
   /// waits.
   llvm::Error prepare_on(const std::shared_ptr<ParameterSet>& parameters);
@@ -116,7 +140,6 @@ class Execution final : public PlanExecution {
   llvm::Error check_has_memory() const override;
   void release_captures() override;
   const ExecutionOptions& options() const override { return options_; }
-  Engine& engine() { return *engine_; }
   i64 workspace_bytes() const override { return memory_.arena().bytes(); }
   i64 needed_bytes() const override { return memory_.arena_bytes(); }
   bool can_capture_run() const override { return engine_->can_be_captured(); }
@@ -148,6 +171,8 @@ class Execution final : public PlanExecution {
   void add_memory();
   void place_kept(Placement& parts);
   void place_storages(Placement& parts);
+  void place_kept_storages(Placement& kept);
+  i64 storage_bytes(i32 number) const;
   // In the following functions, `idle` says whether the device is known to have finished its work on the
   // arena. It is false when a call begins.
   llvm::Error ensure_capacity(i64 count, bool& idle);
@@ -218,10 +243,13 @@ class Execution final : public PlanExecution {
   /// Returns true if the caller's memory serves as the storage of the input's or output's tensor. If the
   /// tensor has parts of a concatenation, these are in the caller's memory too.
   bool is_input_in_place(std::size_t number) const {
-    return is_whole_input(program_, number) && has_storage_order(program_.inputs[number]);
+    return !program_.is_training_pass && is_whole_input(program_, number) &&
+           has_storage_order(program_.inputs[number]);
   }
   bool is_output_in_place(std::size_t number) const {
-    return is_whole_output(program_, number) && has_storage_order(program_.outputs[number]);
+    const i32 output = program_.outputs[number];
+    return is_whole_output(program_, number) && has_storage_order(output) &&
+           !llvm::is_contained(program_.kept, program_.tensors[output].storage);
   }
   /// Returns, for each storage, whether it is in the caller's memory, so that it needs no other memory.
   std::vector<bool> storages_in_place() const;
@@ -238,11 +266,11 @@ class Execution final : public PlanExecution {
   /// Reads and checks the arrays of a run, except whether they overlap.
   llvm::Expected<RunArrays> read_arrays(llvm::ArrayRef<GivenArray> inputs,
                                         llvm::ArrayRef<GivenArray> outputs) const;
-  llvm::Error add_to_pyramid();
+  llvm::Error add_to_pyramid(const MakeRunSteps& make_steps);
   void take_pyramid_levels();
   void take_pyramid_maps();
-  llvm::Error place_run(Placement& parts);
-  llvm::Error place_at(void* buffer, void* workspace);
+  llvm::Error place_run(Placement& parts, Placement& kept);
+  llvm::Error place_at(const PyramidRun& run);
   llvm::Error enqueue_on(const PyramidRun& run, const RunArrays& arrays);
   llvm::Error count_items();
   llvm::Error with_parameters(const std::shared_ptr<ParameterSet>& parameters,
@@ -298,10 +326,13 @@ class Execution final : public PlanExecution {
   // program. It is empty if the execution runs on no pyramid.
   std::optional<PlacedPyramid> placed_;
   std::vector<i32> pyramid_levels_, pyramid_maps_;
-  // Hold the sizes of the pyramid's buffer and of the workspace of a run on it.
-  i64 pyramid_bytes_ = 0, run_bytes_ = 0;
+  // Hold the sizes of the pyramid's buffer, of the workspace of a run on it, and of the memory that outlives
+  // the run.
+  i64 pyramid_bytes_ = 0, run_bytes_ = 0, kept_bytes_ = 0;
   // Hold the memory of the last run on the pyramid, whose addresses the execution has.
-  void *placed_buffer_ = nullptr, *placed_workspace_ = nullptr;
+  void *placed_buffer_ = nullptr, *placed_workspace_ = nullptr, *placed_kept_ = nullptr;
+  // The pointer is null if the ops of the program do all work of a run.
+  std::unique_ptr<RunSteps> steps_;
   struct Work {
     const OpFamily* family = nullptr;
     std::unique_ptr<OpWork> work;

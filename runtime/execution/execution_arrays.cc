@@ -101,8 +101,8 @@ llvm::Expected<Tensor> read_matrix(const std::string& what, const GivenArray& ar
   return Tensor{array.data, rows, rows > 1 ? array.strides[0] : channels, static_cast<i32>(channels), dtype};
 }
 
-llvm::Expected<Tensor> read_output(const std::string& what, const GivenArray& array, const Program& program,
-                                   i32 tensor, i32 batch_size) {
+llvm::Expected<Tensor> read_given(const std::string& what, const GivenArray& array, const Program& program,
+                                  i32 tensor, i32 batch_size) {
   return program.tensors[tensor].is_dense() ? read_dense(what, array, program, tensor, batch_size)
                                             : read_matrix(what, array, program, tensor);
 }

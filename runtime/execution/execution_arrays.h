@@ -31,9 +31,9 @@ bool holds_mask(const Program& program, i32 tensor);
 /// mean anything.
 llvm::Expected<Tensor> read_mask(const std::string& what, const GivenArray& array, const Program& program,
                                  i32 tensor);
-/// Returns the matrix that the array of an output is, which may be a dense tensor of `batch_size` items.
-llvm::Expected<Tensor> read_output(const std::string& what, const GivenArray& array, const Program& program,
-                                   i32 tensor, i32 batch_size);
+/// Returns the matrix that an array is, which may be a dense tensor of `batch_size` items.
+llvm::Expected<Tensor> read_given(const std::string& what, const GivenArray& array, const Program& program,
+                                  i32 tensor, i32 batch_size);
 
 /// Returns InvalidArgument if the array is in host memory although the device is a GPU.
 llvm::Error check_on_device(const std::string& what, const GivenArray& array, const Device& device);

@@ -52,6 +52,14 @@ std::vector<bool> Execution::storages_in_place() const {
   return in_place;
 }
 
+/// Returns the size of a storage, which is a whole number of words.
+i64 Execution::storage_bytes(i32 number) const {
+  const StorageSpec& storage = program_.storages[number];
+  const i64 elements = storage.item_elements > 0 ? options_.cloud.batch_size * storage.item_elements
+                                                 : levels_[storage.level].rows * storage.ld;
+  return (elements * element_bytes(program_, storage) + kWordBytes - 1) / kWordBytes * kWordBytes;
+}
+
 /// Places each storage of the program behind the storages that are below it (StorageSpec::below). Storages in
 /// the caller's memory get no other memory.
 void Execution::place_storages(Placement& parts) {
@@ -59,18 +67,19 @@ void Execution::place_storages(Placement& parts) {
   i64 bytes = 0;
   for (const i32 number : program_.stack) {
     const StorageSpec& storage = program_.storages[number];
-    const Level& level = levels_[storage.level];
     i64 begin = kSharesMemory ? 0 : bytes;
     for (const i32 below : storage.below) begin = std::max(begin, tops_[below]);
     Placement part = parts.from(begin);
-    const i64 elements = storage.item_elements > 0 ? options_.cloud.batch_size * storage.item_elements
-                                                   : level.rows * storage.ld;
-    storages_[number] =
-        in_place[number] ? nullptr : part.take<char>(elements * element_bytes(program_, storage));
+    storages_[number] = in_place[number] ? nullptr : part.take<char>(storage_bytes(number));
     tops_[number] = begin + part.bytes();
     bytes = std::max(bytes, tops_[number]);
   }
   parts.skip(bytes);
+}
+
+/// Places the storages that outlive the run.
+void Execution::place_kept_storages(Placement& kept) {
+  for (const i32 number : program_.kept) storages_[number] = kept.take<char>(storage_bytes(number));
 }
 
 /// Makes the arena large enough for everything that memory_ has measured. After a failure nothing is placed,

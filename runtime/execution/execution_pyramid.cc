@@ -138,7 +138,8 @@ llvm::Error check_maps(const Program& program, const Pyramid& pyramid, llvm::Arr
 }  // namespace
 
 llvm::Expected<std::unique_ptr<Execution>> Execution::create_on(std::shared_ptr<const LoadedPlan> loaded,
-                                                                const PyramidUse& use) {
+                                                                const PyramidUse& use,
+                                                                const MakeRunSteps& make_steps) {
   const Program& program = loaded->plan->program;
   if (has_stages(program)) {
     return make_error(
@@ -172,11 +173,11 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_on(std::shared_ptr<
   MINUET_ASSIGN(execution->pyramid_maps_, find_maps(program, use, levels));
   MINUET_TRY(check_maps(program, *use.pyramid, execution->pyramid_maps_));
   execution->pyramid_levels_ = std::move(levels);
-  MINUET_TRY(execution->add_to_pyramid());
+  MINUET_TRY(execution->add_to_pyramid(make_steps));
   return execution;
 }
 
-llvm::Error Execution::add_to_pyramid() {
+llvm::Error Execution::add_to_pyramid(const MakeRunSteps& make_steps) {
   const Device& device = *loaded_->device;
   MINUET_ASSIGN(engine_, loaded_->device->create_engine(compiled_.engine));
   MINUET_TRY(check_item_capacity());
@@ -190,9 +191,13 @@ llvm::Error Execution::add_to_pyramid() {
   MINUET_TRY(select_within_capacities());
   overflow_mark_ = 1;
   take_pyramid_maps();
-  Placement parts = Placement::of_stand_ins(0);
-  MINUET_TRY(place_run(parts));
+  if (make_steps) {
+    MINUET_ASSIGN(steps_, make_steps(*this));
+  }
+  Placement parts = Placement::of_stand_ins(0), kept = Placement::of_stand_ins(0);
+  MINUET_TRY(place_run(parts, kept));
   run_bytes_ = parts.bytes();
+  kept_bytes_ = kept.bytes();
   if (engine_->workspace_bytes() == 0) return llvm::Error::success();
   return make_error(StatusCode::Internal,
                     "an op keeps data between its runs, so that it cannot run on a pyramid");
@@ -251,7 +256,7 @@ void Execution::take_pyramid_maps() {
 }
 
 /// Places all memory of a run.
-llvm::Error Execution::place_run(Placement& parts) {
+llvm::Error Execution::place_run(Placement& parts, Placement& kept) {
   // The pyramid has the number of rows of all other levels.
   if (program_.levels.back().holds_items) levels_.back().count = parts.take<i32>(1);
   for (const Work& work : works_) work.work->begin(most_rows());
@@ -266,6 +271,8 @@ llvm::Error Execution::place_run(Placement& parts) {
   }
   overflow_ = parts.take<u32>(layer_count());
   engine_scratch_ = parts.take<char>(engine_->scratch_bytes());
+  place_kept_storages(kept);
+  if (steps_) steps_->place(parts, kept);
   place_storages(parts);
   return llvm::Error::success();
 }
@@ -276,6 +283,10 @@ llvm::Error Execution::check_run_memory(const PyramidRun& run, const RunArrays& 
   MINUET_TRY(check_block("workspace", run.workspace, run.workspace_bytes, run_bytes_));
   std::vector<NamedMemory> written{{"the workspace", memory_of(run.workspace, run_bytes_)}};
   std::vector<NamedMemory> read{{"the pyramid's buffer", memory_of(run.buffer, pyramid_bytes_)}};
+  if (kept_bytes_ > 0) {
+    MINUET_TRY(check_block("kept", run.kept, run.kept_bytes, kept_bytes_));
+    (run.writes_kept ? written : read).push_back({"kept", memory_of(run.kept, kept_bytes_)});
+  }
   for (std::size_t i = 0; i < arrays.written.size(); ++i) {
     written.push_back({"output " + std::to_string(i), arrays.written[i]});
   }
@@ -292,7 +303,7 @@ llvm::Error Execution::with_parameters(const std::shared_ptr<ParameterSet>& para
   ExecutionOptions values;
   values.on = options_.on;
   values.parameters = parameters;
-  MINUET_TRY(check_parameters(*loaded_, values));
+  if (!steps_) MINUET_TRY(check_parameters(*loaded_, values));
   // The set is the caller's, so the execution refers to it during the call only.
   parameter_set_ = parameters;
   auto forget = llvm::make_scope_exit([&] { parameter_set_.reset(); });
@@ -316,16 +327,20 @@ llvm::Error Execution::run_on(const PyramidRun& run, void* stream) {
 
 /// Takes the addresses of everything in the caller's memory. The usual caller gives the same memory again,
 /// and all addresses are then the same.
-llvm::Error Execution::place_at(void* buffer, void* workspace) {
-  if (buffer == placed_buffer_ && workspace == placed_workspace_) return llvm::Error::success();
+llvm::Error Execution::place_at(const PyramidRun& run) {
+  if (run.buffer == placed_buffer_ && run.workspace == placed_workspace_ && run.kept == placed_kept_) {
+    return llvm::Error::success();
+  }
   placed_buffer_ = placed_workspace_ = nullptr;
-  MINUET_TRY(placed_->place(buffer, nullptr));
+  MINUET_TRY(placed_->place(run.buffer, nullptr));
   take_pyramid_levels();
   take_pyramid_maps();
-  Placement parts(static_cast<char*>(workspace), /*idle=*/false);
-  MINUET_TRY(place_run(parts));
-  placed_buffer_ = buffer;
-  placed_workspace_ = workspace;
+  Placement parts(static_cast<char*>(run.workspace), /*idle=*/false);
+  Placement kept(static_cast<char*>(run.kept), /*idle=*/false);
+  MINUET_TRY(place_run(parts, kept));
+  placed_buffer_ = run.buffer;
+  placed_workspace_ = run.workspace;
+  placed_kept_ = run.kept;
   return llvm::Error::success();
 }
 
@@ -338,9 +353,13 @@ llvm::Error Execution::count_items() {
 
 llvm::Error Execution::enqueue_on(const PyramidRun& run, const RunArrays& arrays) {
   MINUET_TRY(take_parameters());
-  MINUET_TRY(place_at(run.buffer, run.workspace));
+  MINUET_TRY(place_at(run));
   reset_places();
   if (program_.levels.back().holds_items) MINUET_TRY(count_items());
+  if (steps_) {
+    MINUET_TRY(run.give_arguments(*steps_));
+    MINUET_TRY(steps_->start());
+  }
   for (const Work& work : works_) MINUET_TRY(work.work->finish());
   for (i32 i = 0; i < layer_count(); ++i) {
     if (is_covered(i)) continue;

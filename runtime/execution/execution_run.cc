@@ -30,9 +30,14 @@ llvm::Expected<Execution::RunArrays> Execution::read_arrays(llvm::ArrayRef<Given
   MINUET_TRY(check_counts(inputs.size(), outputs.size()));
   RunArrays arrays;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (program_.is_training_pass && inputs[i].data == nullptr) {
+      arrays.features.push_back(wanted(program_.inputs[i]));
+      continue;
+    }
     MINUET_TRY(check_on_device(input_name(i), inputs[i], *loaded_->device));
     if (i < program_.inputs.size()) {
-      MINUET_ASSIGN(const Tensor matrix, read_matrix(input_name(i), inputs[i], program_, program_.inputs[i]));
+      MINUET_ASSIGN(const Tensor matrix, read_given(input_name(i), inputs[i], program_, program_.inputs[i],
+                                                    options_.cloud.batch_size));
       arrays.features.push_back(matrix);
       arrays.read.push_back(memory_of(matrix));
     } else {
@@ -43,8 +48,8 @@ llvm::Expected<Execution::RunArrays> Execution::read_arrays(llvm::ArrayRef<Given
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     MINUET_TRY(check_on_device(output_name(i), outputs[i], *loaded_->device));
-    MINUET_ASSIGN(const Tensor matrix, read_output(output_name(i), outputs[i], program_, program_.outputs[i],
-                                                   options_.cloud.batch_size));
+    MINUET_ASSIGN(const Tensor matrix, read_given(output_name(i), outputs[i], program_, program_.outputs[i],
+                                                  options_.cloud.batch_size));
     arrays.results.push_back(matrix);
     arrays.written.push_back(memory_of(matrix));
   }

@@ -26,12 +26,15 @@ llvm::Error Execution::check_counts(std::size_t inputs, std::size_t outputs) con
 
 /// Checks the shapes, the dtypes and the alignment of features and outputs, which are as many as wanted.
 llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> features, llvm::ArrayRef<Tensor> outputs) const {
+  // The shape of a dense tensor has been checked already. It may have any alignment.
+  const auto is_dense = [&](i32 tensor) { return program_.tensors[tensor].is_dense(); };
   for (std::size_t i = 0; i < features.size(); ++i) {
+    if (program_.is_training_pass && features[i].data == nullptr) continue;
+    if (is_dense(program_.inputs[i])) continue;
     MINUET_TRY(check_tensor("input " + std::to_string(i), features[i], wanted(program_.inputs[i])));
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    // The shape of a dense output has been checked already. It may have any alignment.
-    if (program_.tensors[program_.outputs[i]].is_dense()) continue;
+    if (is_dense(program_.outputs[i])) continue;
     MINUET_TRY(check_tensor("output " + std::to_string(i), outputs[i], wanted(program_.outputs[i])));
   }
   return llvm::Error::success();

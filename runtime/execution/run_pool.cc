@@ -20,7 +20,7 @@ llvm::Error RunPool::with_execution(const std::shared_ptr<const LoadedPlan>& loa
                                     Work work) {
   std::unique_ptr<Execution> execution = take(*loaded, use);
   if (!execution) {
-    MINUET_ASSIGN(execution, Execution::create_on(loaded, use));
+    MINUET_ASSIGN(execution, Execution::create_on(loaded, use, make_steps_));
   }
   llvm::Error error = work(*execution);
   const std::lock_guard<std::mutex> lock(mutex_);

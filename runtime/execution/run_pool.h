@@ -16,6 +16,9 @@ namespace minuet {
 /// the same time.
 class RunPool {
  public:
+  RunPool() = default;
+  /// The executions have RunSteps that `make_steps` makes.
+  explicit RunPool(MakeRunSteps make_steps) : make_steps_(std::move(make_steps)) {}
   /// Runs a loaded plan on a pyramid.
   llvm::Error run(const std::shared_ptr<const LoadedPlan>& loaded, const PyramidUse& use,
                   const PyramidRun& arguments, void* stream);
@@ -39,6 +42,7 @@ class RunPool {
   using Key = std::tuple<const Pyramid*, const LoadedPlan*, i32, u32>;
   static Key key_of(const LoadedPlan& loaded, const PyramidUse& use);
 
+  const MakeRunSteps make_steps_;
   std::mutex mutex_;  // Guards free_, and is not held while a run is enqueued or an execution is destroyed.
   std::map<Key, std::vector<std::unique_ptr<Execution>>> free_;
 };

@@ -372,8 +372,8 @@ llvm::Expected<StagedExecution::Given> StagedExecution::read_arrays(
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     MINUET_TRY(check_on_device(output_name(i), outputs[i], *loaded_->device));
-    MINUET_ASSIGN(const Tensor matrix, read_output(output_name(i), outputs[i], program_, program_.outputs[i],
-                                                   options_.cloud.batch_size));
+    MINUET_ASSIGN(const Tensor matrix, read_given(output_name(i), outputs[i], program_, program_.outputs[i],
+                                                  options_.cloud.batch_size));
     given.outputs.push_back(matrix);
     given.written.push_back(memory_of(matrix));
   }

@@ -350,9 +350,11 @@ llvm::Error PlacedPyramid::copy_coordinates(i32 level, i32* coordinates) const {
   return engine_.copy(coordinates, coordinates_[level], words * static_cast<i64>(sizeof(i32)));
 }
 
-llvm::Error PlacedPyramid::export_pairs(i32 map, i32* pairs, i64 capacity, i32* count) {
+llvm::Error PlacedPyramid::export_pairs(i32 map, i32* pairs, i64 capacity, i32* count, bool in_set_order) {
   const MapSpec& spec = pyramid_->program().maps[map];
-  const auto numbers_of = [&](i32 level) { return level == 0 ? maps_.source_row() : nullptr; };
+  const auto numbers_of = [&](i32 level) {
+    return level == 0 && !in_set_order ? maps_.source_row() : nullptr;
+  };
   PairsRequest request;
   request.map = &maps_.map(map);
   request.query_count = maps_.count(spec.coarse);

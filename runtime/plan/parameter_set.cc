@@ -15,18 +15,6 @@ constexpr std::size_t kMostNames = 8;
 
 bool is_weight(const PlanParameter& parameter) { return parameter.role == ParameterRole::Weight; }
 
-/// Lets the job read the elements of a parameter, whose axes are joined.
-void read_from(GivenWeight given, ParameterCopy& job) {
-  given.join_axes();
-  job.rank = static_cast<i32>(given.shape.size());
-  job.elements = 1;
-  for (i32 axis = 0; axis < job.rank; ++axis) {
-    job.elements *= given.shape[axis];
-    job.shape[axis] = static_cast<i32>(given.shape[axis]);
-    job.strides[axis] = given.strides[axis];
-  }
-}
-
 /// Returns where the elements of a parameter of this shape are if they lie one behind the other.
 GivenWeight contiguous(llvm::ArrayRef<int64_t> shape) {
   GivenWeight given;

@@ -196,6 +196,13 @@ struct Program {
   // Holds the tensor of the winners (OperandShape::has_winners), or -1 if there is none. Only the program of
   // a single op has one.
   i32 winners = -1;
+  // The flag is true if the program is a pass of a training step (runtime/training). A run copies every input
+  // into its storage, where zeros stand for an input that the caller leaves out, and winners are the numbers
+  // that rows have in their sets.
+  bool is_training_pass = false;
+  // Lists the storages of a training pass that the backward pass reads. They lie in this order in the memory
+  // that outlives the forward pass. `stack` does not contain them.
+  std::vector<i32> kept;
   /// Returns true if the first layer makes voxels of points. The first input is then the array of points, and
   /// the last two are the batch index of each point and the number of points, which a caller may leave out.
   bool takes_points() const { return levels.front().holds_points && levels.size() > 1; }

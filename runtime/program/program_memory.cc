@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "llvm/ADT/STLExtras.h"
+
 namespace minuet {
 namespace {
 
@@ -60,10 +62,14 @@ void assign_columns(Program& program) {
   }
 }
 
-/// The storages are stacked by size, large ones first, each as low as it fits without overlapping storages
-/// that are in use at the same time.
 void stack_storages(Program& program) {
   find_lives(program);
+  stack_by_lives(program);
+}
+
+/// The storages are stacked by size, large ones first, each as low as it fits without overlapping storages
+/// that are in use at the same time.
+void stack_by_lives(Program& program) {
   std::vector<StorageSpec>& storages = program.storages;
   const std::vector<double> size = likely_sizes(program);
   std::vector<double> begin(storages.size());
@@ -71,7 +77,9 @@ void stack_storages(Program& program) {
   for (std::size_t i = 0; i < storages.size(); ++i) {
     // A storage that is never in use belonged to a tensor that a concatenation moved, or to the result of a
     // convolution that now computes the whole chain behind it.
-    if (storages[i].first <= storages[i].last) by_size.push_back(static_cast<i32>(i));
+    const auto number = static_cast<i32>(i);
+    const bool is_used = storages[i].first <= storages[i].last;
+    if (is_used && !llvm::is_contained(program.kept, number)) by_size.push_back(number);
   }
   std::stable_sort(by_size.begin(), by_size.end(), [&](i32 a, i32 b) { return size[a] > size[b]; });
   const auto is_lower = [&](i32 a, i32 b) { return begin[a] < begin[b]; };

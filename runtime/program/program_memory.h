@@ -13,4 +13,7 @@ void assign_columns(Program& program);
 /// (Program::stack). A storage lives until its last reader, and that of an output until the end of the run.
 void stack_storages(Program& program);
 
+/// Stacks the storages, whose lives are known already. Storages in Program::kept have a place of their own.
+void stack_by_lives(Program& program);
+
 }  // namespace minuet

@@ -88,4 +88,34 @@ llvm::Expected<GivenWeight> find_vector(const GivenArray& array, WeightsOrder or
                     text_of(array.shape), channels);
 }
 
+void read_from(GivenWeight given, ParameterCopy& job) {
+  given.join_axes();
+  job.rank = static_cast<i32>(given.shape.size());
+  job.elements = 1;
+  for (i32 axis = 0; axis < job.rank; ++axis) {
+    job.elements *= given.shape[axis];
+    job.shape[axis] = static_cast<i32>(given.shape[axis]);
+    job.strides[axis] = given.strides[axis];
+  }
+}
+
+llvm::Error check_distinct(const GivenArray& array) {
+  llvm::SmallVector<std::pair<i64, i64>, kMaxArrayAxes> axes;  // The stride and the extent of each axis.
+  for (std::size_t axis = 0; axis < array.shape.size(); ++axis) {
+    if (array.shape[axis] > 1) axes.push_back({array.strides[axis], array.shape[axis]});
+  }
+  llvm::sort(axes);
+  i64 reach = 0;  // The farthest element of the axes so far.
+  for (const auto& [stride, extent] : axes) {
+    if (stride <= reach) {
+      return make_error(StatusCode::InvalidArgument,
+                        "two of its elements share memory, because it has a stride of {0}: give an array "
+                        "whose elements are apart",
+                        stride);
+    }
+    reach += (extent - 1) * stride;
+  }
+  return llvm::Error::success();
+}
+
 }  // namespace minuet

@@ -27,4 +27,9 @@ GivenWeight transposed(const GivenWeight& forward, const ConvolutionProblem& pro
 /// Does the same as find_weight() for a vector of `channels` elements, such as a bias.
 llvm::Expected<GivenWeight> find_vector(const GivenArray& array, WeightsOrder order, i64 channels);
 
+/// Lets the job read the elements of a parameter, whose axes it joins.
+void read_from(GivenWeight given, ParameterCopy& job);
+/// Returns InvalidArgument if two elements of an array that a call writes may share memory.
+llvm::Error check_distinct(const GivenArray& array);
+
 }  // namespace minuet

@@ -22,6 +22,7 @@
 #include "tests/runtime/abi/abi_row_gradient_structs.h"
 #include "tests/runtime/abi/abi_seen.h"
 #include "tests/runtime/abi/abi_select_structs.h"
+#include "tests/runtime/abi/abi_training_structs.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/rounding.h"
 #include "tests/support/safetensors_writer.h"
@@ -37,16 +38,8 @@ constexpr int64_t kRows = 4;
 
 class AbiDefaults : public testing::Test {
  public:  // one for each struct of options
-  void context_options();
-  void device_options();
-  void coordinates_options();
-  void reach_options();
-  void generate_options();
-  void kernel_map_options();
-  void convolution_options();
-  void pooling_options();
-  void pointwise_options();
-  void space_options();
+  void context_options(), device_options(), coordinates_options(), reach_options(), generate_options();
+  void kernel_map_options(), convolution_options(), pooling_options(), pointwise_options(), space_options();
   void network_options();
   void precompile_options();
   void parameters_options();
@@ -54,7 +47,7 @@ class AbiDefaults : public testing::Test {
   void tuning_options();
   void pyramid_options();
   void voxelize_options(), devoxelize_options(), select_options();
-  void batch_norm_options(), group_gradient_options(), affine_gradient_options();
+  void batch_norm_options(), group_gradient_options(), affine_gradient_options(), training_options();
 
  protected:
   void SetUp() override {
@@ -472,6 +465,11 @@ void AbiDefaults::group_gradient_options() {
       MINUET_GROUP_GRADIENT_OPTIONS_INIT, [](auto& options) { options.channels = 2; }, group_gradient_with);
 }
 
+void AbiDefaults::training_options() {
+  compare_results<minuet_training_options>(
+      MINUET_TRAINING_OPTIONS_INIT, [](auto&) {}, step_with);
+}
+
 TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
   const std::pair<const char*, void (AbiDefaults::*)()> rows[] = {
 #define MINUET_ROW(name) {"minuet_" #name, &AbiDefaults::name},
@@ -483,7 +481,7 @@ TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
                           MINUET_ROW(pyramid_options) MINUET_ROW(voxelize_options)
                               MINUET_ROW(devoxelize_options) MINUET_ROW(select_options)
                                   MINUET_ROW(affine_gradient_options) MINUET_ROW(batch_norm_options)
-                                      MINUET_ROW(group_gradient_options)
+                                      MINUET_ROW(group_gradient_options) MINUET_ROW(training_options)
 #undef MINUET_ROW
   };
   std::set<std::string> known;

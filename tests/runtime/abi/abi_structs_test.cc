@@ -24,6 +24,7 @@
 #include "tests/runtime/abi/abi_row_gradient_structs.h"
 #include "tests/runtime/abi/abi_select_structs.h"
 #include "tests/runtime/abi/abi_told.h"
+#include "tests/runtime/abi/abi_training_structs.h"
 #include "tests/runtime/abi/abi_tuning.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/safetensors_writer.h"
@@ -434,19 +435,21 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
                           MINUET_ROW(pyramid_arguments) MINUET_ROW(run_arguments)
                               MINUET_ROW(gradient_arguments)
       // Answers, which the library fills in.
-      MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(shipped_network_info)
-          MINUET_ROW(device_info) MINUET_ROW(plan_info) MINUET_ROW(parameter_info) MINUET_ROW(tensor_info)
-              MINUET_ROW(execution_info) MINUET_ROW(execution_counters) MINUET_ROW(stage_times) MINUET_ROW(
-                  level_info) MINUET_ROW(layer_info) MINUET_ROW(precompile_result) MINUET_ROW(tuning_result)
+      MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(shipped_network_info) MINUET_ROW(
+          device_info) MINUET_ROW(plan_info) MINUET_ROW(parameter_info) MINUET_ROW(tensor_info)
+          MINUET_ROW(execution_info) MINUET_ROW(execution_counters) MINUET_ROW(stage_times) MINUET_ROW(
+              level_info) MINUET_ROW(layer_info) MINUET_ROW(precompile_result) MINUET_ROW(tuning_result)
 #undef MINUET_ROW
 #define MINUET_CHECK(name) {"minuet_" #name, [](Structs& structs) { check_##name(structs.cpu()); }},
-                  MINUET_CHECK(voxelize_options) MINUET_CHECK(devoxelize_options)
-                      MINUET_CHECK(voxelize_arguments) MINUET_CHECK(select_options)
-                          MINUET_CHECK(select_arguments) MINUET_CHECK(devoxelize_arguments)
-                              MINUET_CHECK(group_gradient_options) MINUET_CHECK(group_gradient_arguments)
-                                  MINUET_CHECK(batch_norm_options) MINUET_CHECK(batch_norm_arguments)
-                                      MINUET_CHECK(batch_norm_gradient_arguments)
-                                          MINUET_CHECK(affine_gradient_options) MINUET_CHECK(pyramid_options)
+              MINUET_CHECK(voxelize_options) MINUET_CHECK(devoxelize_options) MINUET_CHECK(voxelize_arguments)
+                  MINUET_CHECK(select_options) MINUET_CHECK(select_arguments)
+                      MINUET_CHECK(devoxelize_arguments) MINUET_CHECK(group_gradient_options)
+                          MINUET_CHECK(group_gradient_arguments) MINUET_CHECK(batch_norm_options)
+                              MINUET_CHECK(batch_norm_arguments) MINUET_CHECK(batch_norm_gradient_arguments)
+                                  MINUET_CHECK(affine_gradient_options) MINUET_CHECK(pyramid_options)
+                                      MINUET_CHECK(training_options) MINUET_CHECK(training_forward_arguments)
+                                          MINUET_CHECK(training_backward_arguments) MINUET_CHECK(kept_info)
+                                              MINUET_CHECK(training_sizes)
 #undef MINUET_CHECK
 #define MINUET_TOLD(name) {"minuet_" #name, [](Structs&) { check_told<minuet_##name>(meet_##name); }},
       // Those that callbacks are handed.

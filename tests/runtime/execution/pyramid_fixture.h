@@ -34,9 +34,10 @@ inline minuet_pyramid_map map_between(int32_t fine, int32_t coarse, int32_t kern
 /// A pyramid with its memory on a machine.
 class TestPyramid {
  public:
-  TestPyramid(Machine& machine, const minuet_pyramid_options& options) : machine_(machine) {
-    minuet_pyramid* made = nullptr;
-    check(minuet_pyramid_create(machine.context(), &options, &made));
+  TestPyramid(Machine& machine, const minuet_pyramid_options& options)
+      : TestPyramid(machine, create(machine, options)) {}
+  /// Owns `made` from now on.
+  TestPyramid(Machine& machine, minuet_pyramid* made) : machine_(machine) {
     pyramid_.reset(made);
     check(minuet_pyramid_load(made, machine.device()));
     int64_t bytes = 0, workspace_bytes = 0;
@@ -82,6 +83,11 @@ class TestPyramid {
   }
 
  private:
+  static minuet_pyramid* create(Machine& machine, const minuet_pyramid_options& options) {
+    minuet_pyramid* made = nullptr;
+    check(minuet_pyramid_create(machine.context(), &options, &made));
+    return made;
+  }
   Machine& machine_;
   PyramidHandle pyramid_{nullptr, {minuet_pyramid_destroy}};
   std::optional<Buffer> buffer_, workspace_;

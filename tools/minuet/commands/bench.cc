@@ -19,6 +19,7 @@
 #include "tools/minuet/base/progress.h"
 #include "tools/minuet/cloud/bench_clouds.h"
 #include "tools/minuet/commands/bench_replay.h"
+#include "tools/minuet/commands/bench_training.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/library/networks.h"
 #include "tools/minuet/library/outputs.h"
@@ -31,6 +32,7 @@ namespace {
 
 /// Holds one network in one dtype on one device, and the numbers of inferences.
 struct Bench {
+  minuet_context* context;
   minuet_device* device;
   const DeviceFacts& facts;
   minuet_dtype dtype;
@@ -40,6 +42,7 @@ struct Bench {
   int unthinned;  ///< Counts the rotated copies (variants) of a cloud that keep all points, for the warm-up.
   int warm_up, timed;
   const Voxelizer voxelizer;
+  bool training;  ///< Tells whether steps of training are timed in place of inferences.
 };
 
 /// Returns `text` in lower case with underscores, for a file name: "NVIDIA H200" becomes "nvidia_h200".
@@ -256,6 +259,11 @@ llvm::Expected<llvm::json::Object> measure_replays(const Bench& bench, const Ben
 }
 
 llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const BenchCloud& cloud) {
+  if (bench.training) {
+    return bench_training({bench.context, bench.network, bench.info, bench.device, bench.facts, bench.dtype,
+                           bench.execution, bench.voxelizer, bench.unthinned, bench.warm_up, bench.timed},
+                          cloud);
+  }
   if (bench.execution.replay) return measure_replays(bench, cloud);
   std::optional<Progress> progress("measuring " + cloud.name);
   MINUET_ASSIGN(const std::vector<DeviceCloud> variants, upload_variants(bench, cloud));
@@ -273,11 +281,23 @@ llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const Bench
   return entry;
 }
 
+std::string training_method(const Bench& bench) {
+  return std::string(
+             "host clock, a whole step of training, from unsorted coordinates and features in device "
+             "memory to the gradients of all parameters, ") +
+         (bench.execution.replay && !bench.facts.is_cpu() ? "one replayed CUDA graph" : "no graph replay") +
+         ", another cloud in each step";
+}
+
 llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const Bench& bench,
                                                const std::vector<BenchCloud>& all) {
   const bool own = !all.empty() && all.front().own_voxels.has_value();
   llvm::json::Array clouds, skipped;
-  print_row("cloud", "voxels", "median, ms", "p10", "p90");
+  if (bench.training) {
+    print_training_head();
+  } else {
+    print_row("cloud", "voxels", "median, ms", "p10", "p90");
+  }
   for (const BenchCloud& cloud : all) {
     if (cloud.is_missing) {
       skipped.push_back(cloud.name);
@@ -298,13 +318,17 @@ llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const
       {"driver", std::string(system.driver)},
       {"toolkit", std::string(system.nvrtc)},
       {"version", version_text()},
-      {"method",
-       std::string("host clock, from ") + (own ? "points" : "unsorted coordinates and features") +
-           " in device memory to the output, with all " + (own ? "voxels and " : "") + "maps rebuilt, " +
-           (!bench.execution.replay ? "no graph replay"
-            : bench.facts.is_cpu()  ? "in capacity mode (buffers of fixed sizes)"
-                                    : "one replayed CUDA graph in capacity mode (buffers of fixed sizes)") +
-           ", another cloud in each inference"},
+      {"method", bench.training
+                     ? training_method(bench)
+                     : std::string("host clock, from ") +
+                           (own ? "points" : "unsorted coordinates and features") +
+                           " in device memory to the output, with all " + (own ? "voxels and " : "") +
+                           "maps rebuilt, " +
+                           (!bench.execution.replay ? "no graph replay"
+                            : bench.facts.is_cpu()
+                                ? "in capacity mode (buffers of fixed sizes)"
+                                : "one replayed CUDA graph in capacity mode (buffers of fixed sizes)") +
+                           ", another cloud in each inference"},
       {"clouds", std::move(clouds)},
       {"skipped", std::move(skipped)},
   };
@@ -392,6 +416,11 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
         "give --in-channels 4, or name another network",
         measurement.network, info.in_channels, info.ndim);
   }
+  if (arguments.training && own) {
+    return bad_input(
+        "the network '{0}' makes its voxels itself, which --training cannot: name another network",
+        measurement.network);
+  }
   const int32_t point_inputs = own ? static_cast<int32_t>(kPointInputs) : 0;
   if (info.inputs > 1 + point_inputs) {
     return bad_input(
@@ -409,8 +438,8 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   ExecutionChoice execution = arguments.execution;
   if (choice.needs_batch_size) execution.batch_size = 1;
   const Bench bench{
-      device,  facts, measurement.dtype,    network.get(), execution, info, std::min(warm_up, 4),
-      warm_up, timed, voxelizer_of(session)};
+      session.context.get(), device,  facts, measurement.dtype,     network.get(),     execution, info,
+      std::min(warm_up, 4),  warm_up, timed, voxelizer_of(session), arguments.training};
   llvm::outs() << info.name << " " << dtype_name(bench.dtype) << " on " << facts.description << "\n";
   if (info.missing_head != 0) llvm::outs() << missing_head_text(info) << "\n";
   MINUET_ASSIGN(llvm::json::Object result,

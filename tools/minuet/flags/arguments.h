@@ -60,6 +60,7 @@ struct Arguments {
   int variants = 0;
   /// Counts the inferences before the timing. The value 0 means 20 on a GPU and 1 on the CPU.
   int warm_up = 0;
+  bool training = false;  ///< Tells whether `bench` times steps of training.
   double budget = 0;  ///< Limits the time of tuning in seconds. The value 0 means the library's default.
   bool exhaustive = false;
   // `minuet precompile` uses the following members.

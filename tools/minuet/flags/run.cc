@@ -68,6 +68,11 @@ With --replay, the same inferences run in capacity mode, in which buffers have f
 voxels of the unthinned variants at every level. The numbers of voxels stay on the device, a GPU replays one
 CUDA graph, and no stages are measured.
 
+With --training, whole steps of training are timed in capacity mode: the maps of the cloud, a forward pass and
+a backward pass that gives the gradients of all parameters. The parts come from steps in which the host waits
+between them, and `enqueue` is the time of the calls on the host. With --replay too, a GPU replays each step
+as one CUDA graph.
+
 Clouds: os1_0.1 os1_0.05 office_0.01 room_scan_0.02 (files of --data), random_1e5 random_1e6 (random voxels in
 a cube of 400^3), lidar_0.1 room_0.02 object_0.01 (generated).
 
@@ -75,6 +80,7 @@ Examples:
   minuet bench                                          # both networks, every cloud
   minuet bench --network minkunet42 --cloud sweep.pcd --voxel-size 0.05
   minuet bench --network minkunet34c_points --cloud sweep.bin --replay   # from points to labels
+  minuet bench --network minkunet42 --training --cloud os1_0.1           # forward, backward, whole steps
   minuet bench --network minkunet42 --dtype fp16 --cloud os1_0.1 --output os1.json)";
 
 void add_maps(CLI::App& app, ExecutionChoice& execution) {
@@ -257,6 +263,9 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
   add_dataflow(bench, arguments.network);
   add_maps(bench, arguments.execution);
   add_replay(bench, arguments.execution);
+  bench.add_flag(
+      "--training", arguments.training,
+      "time steps of training in place of inferences: the maps, a forward pass and a backward pass");
   add_tuned(bench, arguments);
   add_device(bench, arguments.device);
   add_cache(bench, arguments);

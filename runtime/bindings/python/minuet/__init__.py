@@ -63,6 +63,7 @@ from ._pyramid import Level, Map, Pyramid
 from ._row_gradients import DevoxelizeGradient, GroupGradient
 from ._select import Selected, Selector, SelectRule
 from ._sets import Coordinates, KernelMap
+from ._training import ForwardResult, KeptTensor, StepGradients, Training, TrainingSizes
 from ._types import (
     Activation,
     CloudStatus,
@@ -106,9 +107,11 @@ __all__ = [
     "ExecutionCounters",
     "ExecutionInfo",
     "FailedPreconditionError",
+    "ForwardResult",
     "GroupGradient",
     "InternalError",
     "InvalidArgumentError",
+    "KeptTensor",
     "KernelCode",
     "KernelCounters",
     "KernelField",
@@ -147,8 +150,11 @@ __all__ = [
     "StageTimes",
     "Status",
     "Step",
+    "StepGradients",
     "SystemInfo",
     "TensorInfo",
+    "Training",
+    "TrainingSizes",
     "TunedChoice",
     "TuningProgress",
     "TuningResult",

@@ -1670,6 +1670,139 @@ class minuet_space_options(Structure):
     ]
 
 
+class minuet_training_options(Structure):
+    struct_size: int
+    ext: int | None
+    input_gradients: int
+    frozen_batch_norms: int
+    momentum: float
+    is_cumulative: int
+    recompute_blocks: int
+    reserved: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("input_gradients", c_uint32),
+        ("frozen_batch_norms", c_int32),
+        ("momentum", c_float),
+        ("is_cumulative", c_int32),
+        ("recompute_blocks", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class minuet_kept_info(Structure):
+    struct_size: int
+    name: bytes | None
+    level: int
+    channels: int
+    element: int
+    reserved: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("level", c_int32),
+        ("channels", c_int32),
+        ("element", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class minuet_training_sizes(Structure):
+    struct_size: int
+    kept: int
+    forward_workspace: int
+    backward_workspace: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("kept", c_int64),
+        ("forward_workspace", c_int64),
+        ("backward_workspace", c_int64),
+    ]
+
+
+class minuet_training_forward_arguments(Structure):
+    struct_size: int
+    ext: int | None
+    pyramid: int | None
+    buffer: int | None
+    buffer_bytes: int
+    parameters: Any
+    parameter_count: int
+    weights_order: int
+    new_statistics: Any
+    batch_count: int | None
+    new_batch_count: int | None
+    inputs: Any
+    outputs: Any
+    input_count: int
+    output_count: int
+    kept: int | None
+    kept_bytes: int
+    workspace: int | None
+    workspace_bytes: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("pyramid", c_void_p),
+        ("buffer", c_void_p),
+        ("buffer_bytes", c_int64),
+        ("parameters", POINTER(minuet_array)),
+        ("parameter_count", c_int32),
+        ("weights_order", c_int32),
+        ("new_statistics", POINTER(minuet_array)),
+        ("batch_count", c_void_p),
+        ("new_batch_count", c_void_p),
+        ("inputs", POINTER(minuet_array)),
+        ("outputs", POINTER(minuet_array)),
+        ("input_count", c_int32),
+        ("output_count", c_int32),
+        ("kept", c_void_p),
+        ("kept_bytes", c_int64),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_int64),
+    ]
+
+
+class minuet_training_backward_arguments(Structure):
+    struct_size: int
+    ext: int | None
+    pyramid: int | None
+    buffer: int | None
+    buffer_bytes: int
+    parameters: Any
+    parameter_count: int
+    weights_order: int
+    out_gradients: Any
+    out_gradient_count: int
+    accumulate: int
+    parameter_gradients: Any
+    input_gradients: Any
+    kept: int | None
+    kept_bytes: int
+    workspace: int | None
+    workspace_bytes: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("pyramid", c_void_p),
+        ("buffer", c_void_p),
+        ("buffer_bytes", c_int64),
+        ("parameters", POINTER(minuet_array)),
+        ("parameter_count", c_int32),
+        ("weights_order", c_int32),
+        ("out_gradients", POINTER(minuet_array)),
+        ("out_gradient_count", c_int32),
+        ("accumulate", c_int32),
+        ("parameter_gradients", POINTER(minuet_array)),
+        ("input_gradients", POINTER(minuet_array)),
+        ("kept", c_void_p),
+        ("kept_bytes", c_int64),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_int64),
+    ]
+
+
 class minuet_tuning_cloud(Structure):
     coordinates: int | None
     count: int
@@ -1940,6 +2073,14 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_select": (c_int, (c_void_p, c_void_p, POINTER(minuet_select_arguments), c_void_p)),
     "minuet_plan_create_space_to_channel": (c_int, (c_void_p, POINTER(minuet_space_options), c_void_p)),
     "minuet_plan_create_channel_to_space": (c_int, (c_void_p, POINTER(minuet_space_options), c_void_p)),
+    "minuet_training_create": (c_int, (c_void_p, c_void_p, POINTER(minuet_training_options), c_void_p)),
+    "minuet_training_destroy": (None, (c_void_p,)),
+    "minuet_training_query_kept": (c_int, (c_void_p, c_int32, POINTER(minuet_kept_info))),
+    "minuet_training_create_pyramid": (c_int, (c_void_p, POINTER(minuet_pyramid_options), c_void_p)),
+    "minuet_training_bytes": (c_int, (c_void_p, c_char_p, c_void_p, POINTER(minuet_training_sizes))),
+    "minuet_training_load": (c_int, (c_void_p, c_void_p)),
+    "minuet_training_forward": (c_int, (c_void_p, c_void_p, POINTER(minuet_training_forward_arguments), c_void_p)),
+    "minuet_training_backward": (c_int, (c_void_p, c_void_p, POINTER(minuet_training_backward_arguments), c_void_p)),
     "minuet_tune": (c_int, (c_void_p, c_void_p, c_void_p, POINTER(minuet_tuning_options), POINTER(minuet_tuning_result))),
     "minuet_context_load_tuning": (c_int, (c_void_p, c_void_p, c_char_p, c_void_p)),
     "minuet_plan_visit_tuning": (c_int, (c_void_p, minuet_tuned_visitor, c_void_p)),

@@ -102,14 +102,7 @@ class Pyramid(Handle):
         options = _abi.minuet_pyramid_options(struct_size=ctypes.sizeof(_abi.minuet_pyramid_options))
         options.ndim = ndim
         options.keep_first_duplicate = int(keep_first_duplicate)
-        set_bounds(options, bounds, self._ndim)
-        for number in keep_coordinates:
-            if not 0 <= number < min(32, len(self._capacities)):
-                raise ValueError(
-                    f"keep_coordinates has {number}, and the pyramid has levels 0 to {len(self._capacities) - 1}, of "
-                    "which 0 to 31 can be kept"
-                )
-            options.keep_coordinates |= 1 << operator.index(number)
+        self._set_limits(options, bounds, keep_coordinates, batch_size)
         options.level_bytes = ctypes.sizeof(_abi.minuet_pyramid_level)
         options.map_bytes = ctypes.sizeof(_abi.minuet_pyramid_map)
         if levels:
@@ -122,11 +115,21 @@ class Pyramid(Handle):
             options.level_capacity = ctypes.addressof(capacities)
         options.level_count = len(level_capacity) if network is not None else len(levels)
         options.map_count = len(maps)
-        options.batch_size = batch_size
-        self._batch_size = batch_size
         with using(network) as (options.network,):
             pointer = make("minuet_pyramid_create", context, ctypes.byref(options))
         super().__init__(pointer, library.minuet_pyramid_destroy, context, network)
+
+    def _set_limits(self, options: Any, bounds: Bounds | None, keep: Sequence[int], batch_size: int) -> None:
+        """Fills in what every pyramid may have."""
+        set_bounds(options, bounds, self._ndim)
+        for number in keep:
+            if not 0 <= number < min(32, len(self._capacities)):
+                raise ValueError(
+                    f"keep_coordinates has {number}, and the pyramid has levels 0 to {len(self._capacities) - 1}, of "
+                    "which 0 to 31 can be kept"
+                )
+            options.keep_coordinates |= 1 << operator.index(number)
+        options.batch_size = self._batch_size = batch_size
 
     def _level(self, level: Level) -> _abi.minuet_pyramid_level:
         row = _abi.minuet_pyramid_level(capacity=level.capacity, parent=level.parent)
@@ -142,6 +145,11 @@ class Pyramid(Handle):
         shape, offsets = item.kernel_shape, item.offsets
         kept.append(set_kernel(row, self._ndim, item.kernel_size, item.dilation, item.padding, shape, offsets))
         return row
+
+    @property
+    def batch_size(self) -> int:
+        """The most batch items, or 0 if the pyramid was made without."""
+        return self._batch_size
 
     @property
     def capacities(self) -> tuple[int, ...]:
@@ -325,3 +333,25 @@ class Pyramid(Handle):
         with using(self, parameters) as (arguments.pyramid, arguments.parameters):
             call("minuet_plan_run", plan, device, ctypes.byref(arguments), handle)
         return results[0] if len(results) == 1 else tuple(results)
+
+
+def pyramid_of_training(
+    training: Handle,
+    ndim: int,
+    level_capacity: Sequence[int],
+    bounds: Bounds | None,
+    keep_coordinates: Sequence[int],
+    batch_size: int,
+) -> Pyramid:
+    """Makes a pyramid with the levels and maps of a training plan."""
+    made = Pyramid.__new__(Pyramid)
+    made._ndim, made._capacities = ndim, tuple(level_capacity)
+    options = _abi.minuet_pyramid_options(struct_size=ctypes.sizeof(_abi.minuet_pyramid_options))
+    options.level_bytes = ctypes.sizeof(_abi.minuet_pyramid_level)
+    options.map_bytes = ctypes.sizeof(_abi.minuet_pyramid_map)
+    made._set_limits(options, bounds, keep_coordinates, batch_size)
+    capacities = integers(ctypes.c_int64, level_capacity, "level_capacity")
+    options.level_capacity, options.level_count = ctypes.addressof(capacities), len(made._capacities)
+    pointer = make("minuet_training_create_pyramid", training, ctypes.byref(options))
+    Handle.__init__(made, pointer, library.minuet_pyramid_destroy, training)
+    return made

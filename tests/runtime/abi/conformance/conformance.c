@@ -205,6 +205,7 @@ static void call_all(world* world) {
   call_pyramid_create(world);
   call_pyramids(world);
   call_pyramid_runs(world);
+  call_training(world);
 }
 
 int main(int argc, char** argv) {

@@ -24,6 +24,7 @@
 #include <minuet/row_gradient.h>
 #include <minuet/select.h>
 #include <minuet/space.h>
+#include <minuet/training.h>
 #include <minuet/tuning.h>
 
 #define COUNT_OF(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
@@ -73,6 +74,8 @@ typedef struct outputs {
     minuet_stage_times stages;
     minuet_level_info level;
     minuet_layer_info layer;
+    minuet_kept_info kept;
+    minuet_training_sizes sizes;
   } info;
   minuet_context* context;
   minuet_device* device;
@@ -87,6 +90,7 @@ typedef struct outputs {
   minuet_select_op* select_op;
   minuet_gradient_op* gradient_op;
   minuet_batch_norm_op* batch_norm_op;
+  minuet_training* training;
   minuet_job* job;
   void* memory;
   const uint32_t* status_word;
@@ -208,6 +212,7 @@ void call_queries(world* world);
 void call_pyramid_create(world* world);
 void call_pyramids(world* world);
 void call_pyramid_runs(world* world);
+void call_training(world* world);
 
 /* The rows so far: the text of each call, and whether it was refused. */
 typedef struct recorded_row {

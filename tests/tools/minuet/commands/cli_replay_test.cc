@@ -1,4 +1,4 @@
-// `minuet run --replay` and `minuet bench --replay` from outside.
+// `minuet run --replay`, `minuet bench --replay` and `minuet bench --training` from outside.
 #include <gmock/gmock.h>
 
 #include "tests/tools/folder.h"
@@ -31,6 +31,33 @@ TEST(Cli, ReplaysAreInferencesInCapacityMode) {
   EXPECT_GT(*(*cloud.getArray("capacities"))[0].getAsInteger(),
             *cloud.getObject("voxels")->getInteger("max"));
   EXPECT_THAT(value.getString("method")->str(), HasSubstr("in capacity mode"));
+}
+
+TEST(Cli, BenchTimesStepsOfTraining) {
+  const Folder folder;
+  const std::string path = folder.path("training.json");
+  const Finished benched = minuet({"bench", "--network", "sparseresnet21d", "--cloud", "object_0.01",
+                                   "--variants", "1", "--device", "cpu", "--training", "--output", path});
+  EXPECT_EQ(benched.code, 0) << benched.err;
+  for (const char* word : {"object_0.01", "forward", "backward", "kept, MB"}) {
+    EXPECT_THAT(benched.out, HasSubstr(word));
+  }
+  const llvm::json::Object value = json_in(path);
+  EXPECT_THAT(value.getString("method")->str(), HasSubstr("a whole step of training"));
+  const llvm::json::Object& cloud = *(*value.getArray("clouds"))[0].getAsObject();
+  for (const char* key : {"wall_ms", "maps_ms", "forward_ms", "backward_ms", "enqueue_ms"}) {
+    EXPECT_GT(*cloud.getObject(key)->getNumber("median"), 0) << key;
+  }
+  for (const char* key :
+       {"pyramid_bytes", "kept_bytes", "forward_workspace_bytes", "backward_workspace_bytes"}) {
+    EXPECT_GT(*cloud.getInteger(key), 0) << key;
+  }
+  EXPECT_EQ(cloud.getArray("capacities")->size(), 5u);
+
+  const Finished refused = minuet({"bench", "--network", "minkunet34c_points", "--cloud", "object_0.01",
+                                   "--device", "cpu", "--training"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("makes its voxels itself"));
 }
 
 }  // namespace

@@ -1,0 +1,253 @@
+// Does the work of the backward pass that no op does.
+#include <algorithm>
+
+#include "runtime/program/ops/convolution.h"
+#include "runtime/training/pass_steps.h"
+#include "runtime/weights/given_weight.h"
+
+namespace minuet {
+
+BackwardSteps::BackwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes)
+    : PassSteps(execution, passes, passes->backward.layers, passes->backward.steps),
+      pass_(passes_->backward),
+      pairs_(pass_.program.maps.size()) {
+  for (const ParameterGradientUse& use : pass_.parameters) {
+    if (use.map < 0 || use.out_gradient < 0) continue;
+    Pairs& list = pairs_[use.map];
+    list.is_needed = true;
+    list.most = execution.map(use.map).queries * pass_.program.maps[use.map].volume();
+  }
+}
+
+i64 BackwardSteps::workspace_bytes() const {
+  const GradientOperations& gradients = execution_.engine().gradients();
+  i64 bytes = 0;
+  for (const ParameterGradientUse& use : pass_.parameters) {
+    const i64 pairs = use.map < 0 ? 0 : pairs_[use.map].most;
+    const i64 rows = use.out_gradient < 0 ? 0 : level_of(use.out_gradient).rows;
+    bytes = std::max(bytes, gradients.workspace_bytes(use.choice, pairs, rows));
+  }
+  for (const AffineGradientUse& use : pass_.affines) {
+    bytes = std::max(bytes, gradients.workspace_bytes(use.choice, level_of(use.out_gradient).rows));
+  }
+  for (const GroupGradientUse& use : pass_.groups) {
+    bytes = std::max(bytes, group_gradient_bytes(use.choice.problem, level_of(use.out_gradient).rows));
+  }
+  return bytes;
+}
+
+void BackwardSteps::place(Placement& parts, Placement& kept) {
+  parameters_.place(parts);
+  place_norms(parts, kept);
+  i64 most_channels = 0;
+  if (!pass_.recomputed_norms.empty()) {
+    place_moments(parts);
+    for (const NormUse& norm : passes_->forward.norms) {
+      most_channels = std::max<i64>(most_channels, norm.choice.problem.channels);
+    }
+    saved_again_ = parts.take<float>(2 * most_channels + 1);
+  }
+  for (Pairs& list : pairs_) {
+    if (!list.is_needed) continue;
+    list.pairs = parts.take<i32>(3 * list.most);
+    list.count = parts.take<i32>(1);
+  }
+  workspace_ = parts.take<char>(workspace_bytes());
+  i64 channels = 0;
+  for (const AffineGradientUse& use : pass_.affines) {
+    channels = std::max<i64>(channels, use.choice.problem.channels);
+  }
+  unwanted_ = parts.take<float>(channels);
+}
+
+llvm::Error BackwardSteps::take(const BackwardArguments& given) {
+  given_ = &given;
+  return take_parameters(given);
+}
+
+llvm::Error BackwardSteps::start() {
+  MINUET_TRY(pass_.recomputed_norms.empty() ? parameters_.enqueue() : enqueue_parameters());
+  for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    if (pairs_[i].is_needed) MINUET_TRY(list_pairs(static_cast<i32>(i)));
+  }
+  for (const i32 parameter : pass_.without_gradient) MINUET_TRY(clear(parameter));
+  return llvm::Error::success();
+}
+
+/// Lists the pairs of a map once, for all layers that read the map. Rows have the numbers of their sets.
+llvm::Error BackwardSteps::list_pairs(i32 map) {
+  const Pairs& list = pairs_[map];
+  const i32 number = execution_.pyramid_map(map);
+  if (number >= 0 && !pass_.program.maps[map].is_identity()) {
+    return execution_.placed_pyramid().export_pairs(number, list.pairs, list.most, list.count,
+                                                    /*in_set_order=*/true);
+  }
+  MapView view = execution_.map(map);
+  view.rows = nullptr;
+  PairsRequest request;
+  request.map = &view;
+  request.query_count = execution_.level(pass_.program.maps[map].coarse).count;
+  request.most_queries = list.most;
+  request.offsets = list.pairs;
+  request.sources = list.pairs + 1;
+  request.targets = list.pairs + 2;
+  request.step = 3;
+  request.capacity = list.most;
+  request.pair_count = list.count;
+  return execution_.engine().maps().compact_pairs(request);
+}
+
+llvm::Expected<float*> BackwardSteps::gradient_vector(i32 parameter) const {
+  if (parameter < 0) return nullptr;
+  const GivenArray& array = given_->gradients[parameter];
+  if (array.data == nullptr) return nullptr;
+  return vector_in(array, given_->order, passes_->parameters[parameter]);
+}
+
+/// Sets the gradient of a vector to 0, unless it is added to what is there.
+llvm::Error BackwardSteps::clear(i32 parameter) {
+  MINUET_ASSIGN(float* const gradient, gradient_vector(parameter));
+  if (gradient == nullptr || given_->adds) return llvm::Error::success();
+  return execution_.engine().fill_words(gradient, 0, passes_->parameters[parameter].shape.front());
+}
+
+llvm::Error BackwardSteps::run(const PassStep& step) {
+  switch (step.kind) {
+    case StepKind::NormGradient:
+      return run_norm(pass_.norms[step.number]);
+    case StepKind::ParameterGradient:
+      return run_parameter(pass_.parameters[step.number]);
+    case StepKind::AffineGradient:
+      return run_affine(pass_.affines[step.number]);
+    case StepKind::GroupGradient:
+      return run_groups(pass_.groups[step.number]);
+    case StepKind::ClearTensor: {
+      const Tensor tensor = execution_.tensor_at(step.number);
+      const i64 bytes = tensor.rows * tensor.ld * dtype_bytes(storage_type(tensor.dtype));
+      constexpr i64 kWord = sizeof(u32);
+      // A storage is a whole number of words (Execution::storage_bytes()).
+      return execution_.engine().fill_words(tensor.data, 0, (bytes + kWord - 1) / kWord);
+    }
+    case StepKind::Norm:
+      return run_again(pass_.recomputed_norms[step.number]);
+    case StepKind::Layer:
+      break;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error BackwardSteps::run_norm(const NormGradientUse& use) {
+  const NormUse& norm = passes_->forward.norms[use.norm];
+  BatchNormGradientParams params = {};
+  params.shape = shape_of(use.input);
+  params.input = rows_of(use.input);
+  params.output = rows_of(use.output);
+  params.out_gradient = rows_of(use.out_gradient);
+  params.residual_gradient = rows_of(use.residual_gradient);
+  params.input_gradient = rows_of(use.input_gradient);
+  params.weight = vector_of(norm.weight), params.bias = vector_of(norm.bias);
+  params.saved = saved_[use.norm];
+  const NormWorkspace workspace = norm_workspace(params.shape);
+  params.pieces = workspace.pieces, params.sums = workspace.sums;
+  MINUET_ASSIGN(params.weight_gradient, gradient_vector(norm.weight));
+  MINUET_ASSIGN(params.bias_gradient, gradient_vector(norm.bias));
+  params.adds = given_->adds ? 1 : 0;
+  return execution_.engine().batch_norms().backward(norm.choice, NormSteps::Both, params);
+}
+
+/// Normalizes rows once more. With the same moments, the results have the same bits.
+llvm::Error BackwardSteps::run_again(const RecomputedNormUse& use) {
+  const NormUse& norm = passes_->forward.norms[use.norm];
+  BatchNormParams params = {};
+  params.shape = shape_of(use.input);
+  params.input = rows_of(use.input);
+  params.residual = rows_of(use.residual);
+  params.output = rows_of(use.output);
+  params.moments = moments_[use.norm];
+  params.ranks = 1;
+  params.saved = saved_again_;
+  params.weight = vector_of(norm.weight), params.bias = vector_of(norm.bias);
+  params.eps = norm.choice.problem.eps;
+  return execution_.engine().batch_norms().forward(norm.choice, NormSteps::Apply, params);
+}
+
+llvm::Error BackwardSteps::run_parameter(const ParameterGradientUse& use) {
+  const GivenArray& array = given_->gradients[use.parameter];
+  if (array.data == nullptr) return llvm::Error::success();
+  const PlanParameter& parameter = passes_->parameters[use.parameter];
+  const ConvolutionProblem& forward = use.choice.problem.forward;
+  ParameterGradientRequest request;
+  request.choice = &use.choice;
+  if (use.out_gradient >= 0) {
+    const Tensor gradient = execution_.tensor_at(use.out_gradient);
+    request.gradient = gradient.data;
+    request.gradient_rows = gradient.rows, request.gradient_ld = gradient.ld;
+    request.gradient_count = level_of(use.out_gradient).count;
+  }
+  request.adds = given_->adds;
+  request.workspace = workspace_;
+  if (!use.choice.problem.weight) {
+    MINUET_ASSIGN(request.bias_gradient, gradient_vector(use.parameter));
+    return execution_.engine().gradients().compute(request);
+  }
+  if (use.out_gradient >= 0) {
+    const Pairs& list = pairs_[use.map];
+    request.list = {list.pairs, list.count, list.most};
+    const Tensor input = execution_.tensor_at(use.input);
+    request.input = input.data;
+    request.input_rows = input.rows, request.input_ld = input.ld;
+  }
+  request.is_swapped = use.is_swapped;
+  auto weight = find_weight(array, given_->order, forward, parameter.name);
+  if (!weight) return annotate(weight.takeError(), "the gradient of \"" + parameter.name + "\"");
+  request.weight_gradient = static_cast<float*>(array.data);
+  std::copy_n(weight->strides.begin(), forward.ndim, request.offset_strides);
+  request.input_stride = weight->strides[forward.ndim];
+  request.output_stride = weight->strides[forward.ndim + 1];
+  return execution_.engine().gradients().compute(request);
+}
+
+llvm::Error BackwardSteps::run_affine(const AffineGradientUse& use) {
+  AffineGradientRequest request;
+  request.choice = &use.choice;
+  const Tensor input = execution_.tensor_at(use.input), gradient = execution_.tensor_at(use.out_gradient);
+  request.input = input.data, request.input_ld = input.ld;
+  request.gradient = gradient.data, request.gradient_ld = gradient.ld;
+  request.rows = gradient.rows;
+  request.row_count = level_of(use.out_gradient).count;
+  MINUET_ASSIGN(float* const scale, gradient_vector(use.scale));
+  MINUET_ASSIGN(float* const shift, gradient_vector(use.shift));
+  if (scale == nullptr && shift == nullptr) return llvm::Error::success();
+  request.scale_gradient = scale ? scale : unwanted_;
+  request.shift_gradient = shift ? shift : unwanted_;
+  request.adds = given_->adds;
+  request.workspace = workspace_;
+  return execution_.engine().gradients().compute(request);
+}
+
+llvm::Error BackwardSteps::run_groups(const GroupGradientUse& use) {
+  GroupGradientRequest request;
+  request.choice = &use.choice;
+  request.workspace = workspace_;
+  const Tensor gradient = execution_.tensor_at(use.out_gradient);
+  const Tensor result = execution_.tensor_at(use.input_gradient);
+  const i32 level = pass_.program.tensors[use.input_gradient].level;
+  GroupsParams& params = request.params;
+  // The batch index comes first in the coordinates.
+  params.groups = execution_.coordinates_on(level);
+  params.groups_ld = 1 + pass_.program.ndim;
+  params.row_count = execution_.level(level).count;
+  params.most_rows = result.rows;
+  params.group_count = level_of(use.out_gradient).count;
+  params.most_groups = gradient.rows;
+  if (use.input >= 0) {
+    const Tensor input = execution_.tensor_at(use.input);
+    params.input = input.data, params.input_ld = input.ld;
+  }
+  params.channels = result.channels;
+  params.out_gradient = gradient.data;
+  params.output = result.data;
+  return execution_.engine().points().group_gradient(request);
+}
+
+}  // namespace minuet

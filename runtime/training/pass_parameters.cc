@@ -1,0 +1,148 @@
+#include "runtime/training/pass_parameters.h"
+
+#include "runtime/program/ops/convolution.h"
+#include "runtime/weights/given_weight.h"
+
+namespace minuet {
+namespace {
+
+constexpr u32 kOneAsWord = 0x3f800000;  // Has the bits of 1.0f.
+
+const Program& program_of(const Execution& execution) { return execution.plan().program; }
+
+i64 channels_of(const Program& program, const ProgramLayer& layer) {
+  return program.tensors[layer.output].channels;
+}
+
+}  // namespace
+
+llvm::Expected<float*> vector_in(const GivenArray& array, WeightsOrder order,
+                                 const PlanParameter& parameter) {
+  const auto read = [&]() -> llvm::Expected<float*> {
+    if (array.element != ElementType::F32) {
+      return make_error(StatusCode::InvalidArgument, "its element is {0}; it must be f32 (0)",
+                        element_name(array.element));
+    }
+    MINUET_ASSIGN(GivenWeight given, find_vector(array, order, parameter.shape.front()));
+    given.join_axes();
+    if (given.shape.size() == 1 && (given.shape[0] == 1 || given.strides[0] == 1)) {
+      return static_cast<float*>(array.data);
+    }
+    return make_error(StatusCode::InvalidArgument,
+                      "its elements are not side by side: copy it into a contiguous array");
+  };
+  llvm::Expected<float*> found = read();
+  if (!found) return annotate(found.takeError(), "\"" + parameter.name + "\"");
+  return found;
+}
+
+PassParameters::PassParameters(const Execution& execution, llvm::ArrayRef<LayerUse> uses,
+                               llvm::ArrayRef<PlanParameter> parameters)
+    : execution_(execution),
+      parameters_(parameters),
+      dtype_(program_of(execution).dtype),
+      weight_type_(execution.loaded().device->weight_type(dtype_)),
+      layers_(uses.size()) {
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    Layer& layer = layers_[i];
+    const ProgramLayer& op = program_of(execution).layers[i];
+    layer.use = uses[i];
+    layer.images = parameter_images(execution.selected_candidate(static_cast<i32>(i)).choice, weight_type_,
+                                    execution.loaded().device->info().arch);
+    if (const ConvolutionProblem* const problem = convolution_of(op)) {
+      layer.weight_bytes = weight_numbers(*problem) * dtype_bytes(storage_type(weight_type_));
+    }
+  }
+  for (const PlanParameter& parameter : parameters) {
+    if (parameter.role != ParameterRole::Weight) {
+      most_channels_ = std::max<i64>(most_channels_, parameter.shape.front());
+    }
+  }
+}
+
+void PassParameters::place(Placement& parts) {
+  ones_ = parts.take<float>(most_channels_);
+  zeros_ = parts.take<float>(most_channels_);
+  jobs_.clear();
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    Layer& layer = layers_[i];
+    const ProgramLayer& op = program_of(execution_).layers[i];
+    const i64 channels = channels_of(program_of(execution_), op);
+    const ConvolutionProblem* const problem = convolution_of(op);
+    const bool scales = problem ? problem->scale_shift : !op.affines.empty();
+    layer.weight = parts.take<char>(layer.weight_bytes);
+    layer.image = nullptr;
+    layer.scale = layer.use.scale >= 0 ? parts.take<float>(channels) : nullptr;
+    layer.shift = layer.use.shift >= 0 ? parts.take<float>(channels) : nullptr;
+    layer.pointers.clear();
+    for (const ParameterImage& image : layer.images) {
+      if (image.part == ParameterPart::Scale) {
+        layer.pointers.push_back(!scales ? nullptr : layer.scale ? layer.scale : ones_);
+      } else if (image.part == ParameterPart::Shift) {
+        layer.pointers.push_back(!scales ? nullptr : layer.shift ? layer.shift : zeros_);
+      } else if (image.weight.fused) {
+        layer.image = parts.take<char>(fused_image_bytes(*image.weight.fused));
+        jobs_.push_back(
+            {layer.weight, layer.image, *image.weight.fused, fused_image_shape(*image.weight.fused)});
+        layer.pointers.push_back(layer.image);
+      } else {
+        layer.pointers.push_back(layer.weight);
+      }
+    }
+  }
+}
+
+void PassParameters::copy_floats(const float* source, float* target, i64 count) {
+  ParameterCopy& job = copies_.emplace_back();
+  job = {};
+  job.source = source;
+  job.target = target;
+  job.elements = count;
+  job.rank = 1;
+  job.shape[0] = static_cast<i32>(count);
+  job.strides[0] = 1;
+  job.element = ArrayElement::F32;
+  job.dtype = job.storage = DType::F32;
+}
+
+llvm::Error PassParameters::take(llvm::ArrayRef<GivenArray> values, WeightsOrder order) {
+  copies_.clear();
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const Layer& layer = layers_[i];
+    for (const auto& [number, target] :
+         {std::pair(layer.use.scale, layer.scale), std::pair(layer.use.shift, layer.shift)}) {
+      if (number < 0) continue;
+      MINUET_ASSIGN(const float* const source, vector_in(values[number], order, parameters_[number]));
+      copy_floats(source, target, parameters_[number].shape.front());
+    }
+    if (layer.weight_bytes == 0) continue;
+    const PlanParameter& parameter = parameters_[layer.use.weight];
+    const GivenArray& array = values[layer.use.weight];
+    if (array.element != ElementType::F32) {
+      return make_error(StatusCode::InvalidArgument, "\"{0}\": its element is {1}; it must be f32 (0)",
+                        parameter.name, element_name(array.element));
+    }
+    const ConvolutionProblem& problem = *convolution_of(program_of(execution_).layers[i]);
+    auto given = find_weight(array, order, forward_of(problem), parameter.name);
+    if (!given) return annotate(given.takeError(), "\"" + parameter.name + "\"");
+    ParameterCopy& job = copies_.emplace_back();
+    job = {};
+    job.source = array.data;
+    job.target = layer.weight;
+    read_from(problem.gradient_of ? transposed(*given, problem) : *given, job);
+    job.element = ArrayElement::F32;
+    job.dtype = dtype_;
+    job.storage = storage_type(weight_type_);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error PassParameters::enqueue() {
+  Engine& engine = execution_.engine();
+  MINUET_TRY(engine.fill_words(ones_, kOneAsWord, most_channels_));
+  MINUET_TRY(engine.fill_words(zeros_, 0, most_channels_));
+  MINUET_TRY(engine.parameters().copy(copies_));
+  return engine.parameters().make_images(jobs_);
+}
+
+}  // namespace minuet

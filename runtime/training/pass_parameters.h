@@ -1,0 +1,53 @@
+// Brings the parameters that a caller gives to one pass into the forms that kernels read, in the workspace of
+// the pass.
+#pragma once
+
+#include "runtime/execution/execution.h"
+#include "runtime/training/training_passes.h"
+#include "runtime/weights/weights_order.h"
+
+namespace minuet {
+
+/// Returns the address of a vector of fp32 numbers, one for each channel. Returns InvalidArgument if the
+/// array is not such a vector, or if its elements are not side by side.
+llvm::Expected<float*> vector_in(const GivenArray& array, WeightsOrder order, const PlanParameter& parameter);
+
+class PassParameters {
+ public:
+  /// `uses` has an element for each layer of the program that `execution` runs.
+  PassParameters(const Execution& execution, llvm::ArrayRef<LayerUse> uses,
+                 llvm::ArrayRef<PlanParameter> parameters);
+  void place(Placement& parts);
+  /// Takes the arrays of all parameters. They are read by enqueue().
+  llvm::Error take(llvm::ArrayRef<GivenArray> values, WeightsOrder order);
+  /// Adds a copy of fp32 numbers to the work of enqueue(). Call it after take().
+  void copy_floats(const float* source, float* target, i64 count);
+  llvm::Error enqueue();
+  /// Returns pointers to the parameters of a layer, in the order of parameter_images().
+  llvm::ArrayRef<const void*> of(i32 layer) const { return layers_[layer].pointers; }
+  /// Returns the address of as many numbers 1 or 0 as any vector has. enqueue() writes them.
+  const float* ones() const { return ones_; }
+  const float* zeros() const { return zeros_; }
+
+ private:
+  struct Layer {
+    LayerUse use;
+    std::vector<ParameterImage> images;
+    i64 weight_bytes = 0;  // Is the size of the stored weight, whose elements are in Minuet's order.
+    char* weight = nullptr;
+    char* image = nullptr;  // Is null if the kernels read the stored weight.
+    float *scale = nullptr, *shift = nullptr;
+    std::vector<const void*> pointers;
+  };
+
+  const Execution& execution_;
+  const llvm::ArrayRef<PlanParameter> parameters_;
+  const DType dtype_, weight_type_;
+  std::vector<Layer> layers_;
+  i64 most_channels_ = 1;
+  float *ones_ = nullptr, *zeros_ = nullptr;
+  std::vector<ParameterCopy> copies_;
+  std::vector<WeightImageJob> jobs_;
+};
+
+}  // namespace minuet

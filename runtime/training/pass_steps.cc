@@ -1,0 +1,166 @@
+#include "runtime/training/pass_steps.h"
+
+#include <algorithm>
+
+namespace minuet {
+
+PassSteps::PassSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes,
+                     llvm::ArrayRef<LayerUse> uses, const std::vector<PassStep>& steps)
+    : execution_(execution),
+      passes_(std::move(passes)),
+      parameters_(execution, uses, passes_->parameters),
+      saved_(passes_->forward.norms.size()),
+      moments_(passes_->forward.norms.size()),
+      steps_(steps),
+      vectors_(passes_->parameters.size()) {}
+
+/// Runs the steps up to the layer, which the execution runs itself.
+llvm::Error PassSteps::before_layer(i32 /*layer*/) {
+  while (next_ < steps_.size()) {
+    const PassStep& step = steps_[next_++];
+    if (step.kind == StepKind::Layer) return llvm::Error::success();
+    MINUET_TRY(run(step));
+  }
+  return llvm::Error::success();
+}
+
+const PlanExecution::Level& PassSteps::level_of(i32 tensor) const {
+  return execution_.level(execution_.plan().program.tensors[tensor].level);
+}
+
+void PassSteps::place_norms(Placement& parts, Placement& kept) {
+  const Program& program = passes_->forward.program;
+  i64 bytes = 0;
+  for (std::size_t i = 0; i < saved_.size(); ++i) {
+    const NormUse& norm = passes_->forward.norms[i];
+    const i32 channels = norm.choice.problem.channels;
+    saved_[i] = kept.take<float>(2 * i64{channels} + 1);
+    const i64 rows = execution_.level(program.tensors[norm.input].level).rows;
+    bytes = std::max(bytes, NormWorkspace(channels, rows, nullptr).bytes);
+  }
+  norm_workspace_ = parts.take<char>(bytes);
+  const TrainingOptions& options = passes_->options;
+  if (!options.recomputes_blocks || options.freezes_batch_norms) return;
+  for (std::size_t i = 0; i < moments_.size(); ++i) {
+    moments_[i] = kept.take<float>(2 * i64{passes_->forward.norms[i].choice.problem.channels} + 1);
+  }
+}
+
+void PassSteps::place_moments(Placement& parts) {
+  if (!passes_->options.freezes_batch_norms) return;
+  for (std::size_t i = 0; i < moments_.size(); ++i) {
+    moments_[i] = parts.take<float>(2 * i64{passes_->forward.norms[i].choice.problem.channels} + 1);
+  }
+}
+
+/// Also makes the moments of constant statistics: those of one row, which have the running variance as their
+/// second moment.
+llvm::Error PassSteps::enqueue_parameters() {
+  if (!passes_->options.freezes_batch_norms) return parameters_.enqueue();
+  for (std::size_t i = 0; i < moments_.size(); ++i) {
+    const NormUse& norm = passes_->forward.norms[i];
+    const i64 channels = norm.choice.problem.channels;
+    parameters_.copy_floats(vector_of(norm.mean), moments_[i], channels);
+    parameters_.copy_floats(vector_of(norm.variance), moments_[i] + channels, channels);
+  }
+  MINUET_TRY(parameters_.enqueue());
+  for (std::size_t i = 0; i < moments_.size(); ++i) {
+    const i64 channels = passes_->forward.norms[i].choice.problem.channels;
+    constexpr u32 kOneAsWord = 0x3f800000;  // Has the bits of 1.0f.
+    MINUET_TRY(execution_.engine().fill_words(moments_[i] + 2 * channels, kOneAsWord, 1));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error PassSteps::take_parameters(const PassArguments& given) {
+  next_ = 0;
+  MINUET_TRY(parameters_.take(given.parameters, given.order));
+  for (const NormUse& norm : passes_->forward.norms) {
+    for (const i32 number : {norm.weight, norm.bias, norm.mean, norm.variance}) {
+      if (number < 0) continue;
+      MINUET_ASSIGN(vectors_[number],
+                    vector_in(given.parameters[number], given.order, passes_->parameters[number]));
+    }
+  }
+  return llvm::Error::success();
+}
+
+NormShape PassSteps::shape_of(i32 tensor) const {
+  const PlanExecution::Level& level = level_of(tensor);
+  return {level.rows, level.count, execution_.plan().program.tensors[tensor].channels};
+}
+
+NormRows PassSteps::rows_of(i32 tensor) const {
+  if (tensor < 0) return {};
+  const Tensor at = execution_.tensor_at(tensor);
+  return {at.data, at.ld};
+}
+
+NormWorkspace PassSteps::norm_workspace(const NormShape& shape) const {
+  return {shape.channels, shape.rows, norm_workspace_};
+}
+
+ForwardSteps::ForwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes)
+    : PassSteps(execution, passes, passes->forward.layers, passes->forward.steps) {}
+
+void ForwardSteps::place(Placement& parts, Placement& kept) {
+  parameters_.place(parts);
+  place_norms(parts, kept);
+  place_moments(parts);
+}
+
+llvm::Error ForwardSteps::take(const ForwardArguments& given) {
+  given_ = &given;
+  return take_parameters(given);
+}
+
+llvm::Error ForwardSteps::start() { return enqueue_parameters(); }
+
+llvm::Error ForwardSteps::run(const PassStep& step) {
+  return run_norm(passes_->forward.norms[step.number], static_cast<std::size_t>(step.number));
+}
+
+/// Finds the running statistics that the batch norm changes, unless the caller wants none.
+llvm::Error ForwardSteps::take_statistics(const NormUse& norm, RunningStatistics& running) const {
+  const BatchNormProblem& problem = norm.choice.problem;
+  running.momentum = problem.momentum;
+  running.is_cumulative = problem.is_cumulative ? 1 : 0;
+  if (given_->new_statistics.empty()) return llvm::Error::success();
+  running.mean = vector_of(norm.mean), running.variance = vector_of(norm.variance);
+  running.batches = given_->batches;
+  const auto new_vector = [&](i32 number) {
+    return vector_in(given_->new_statistics[number], given_->order, passes_->parameters[number]);
+  };
+  MINUET_ASSIGN(running.new_mean, new_vector(norm.mean));
+  MINUET_ASSIGN(running.new_variance, new_vector(norm.variance));
+  // All batch norms read the number of batches, which may be replaced in place, so the last one counts.
+  if (&norm == &passes_->forward.norms.back()) running.new_batches = given_->new_batches;
+  return llvm::Error::success();
+}
+
+llvm::Error ForwardSteps::run_norm(const NormUse& norm, std::size_t number) {
+  BatchNormOperations& operations = execution_.engine().batch_norms();
+  BatchNormParams params = {};
+  params.shape = shape_of(norm.input);
+  params.input = rows_of(norm.input);
+  params.residual = rows_of(norm.residual);
+  params.output = rows_of(norm.output);
+  params.saved = saved_[number];
+  params.weight = vector_of(norm.weight), params.bias = vector_of(norm.bias);
+  params.eps = norm.choice.problem.eps;
+  if (passes_->options.freezes_batch_norms) {
+    params.moments = moments_[number];
+    params.ranks = 1;
+    MINUET_TRY(operations.forward(norm.choice, NormSteps::Apply, params));
+    // Constant statistics do not depend on the rows. The gradients see it by the count of rows, which is 0.
+    const i64 channels = norm.choice.problem.channels;
+    return execution_.engine().fill_words(saved_[number] + 2 * channels, 0, 1);
+  }
+  MINUET_TRY(take_statistics(norm, params.running));
+  params.merged = moments_[number];
+  const NormWorkspace workspace = norm_workspace(params.shape);
+  params.pieces = workspace.pieces, params.shift = workspace.sums;
+  return operations.forward(norm.choice, NormSteps::Both, params);
+}
+
+}  // namespace minuet

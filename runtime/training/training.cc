@@ -1,0 +1,159 @@
+#include "runtime/training/training.h"
+
+#include <algorithm>
+
+#include "runtime/program/ops/convolution.h"
+#include "runtime/program/stages.h"
+
+namespace minuet {
+namespace {
+
+std::shared_ptr<const Plan> plan_of(const Program& program, const Plan& network) {
+  auto plan = std::make_shared<Plan>();
+  plan->program = program;
+  plan->parameters.resize(program.layers.size());
+  plan->has_values = false;
+  plan->tuning = network.tuning;
+  return plan;
+}
+
+/// Returns the loaded form of a pass on the device.
+llvm::Expected<std::shared_ptr<const LoadedPlan>> loaded_on(const PlanStore& store, const Device& device) {
+  auto loaded = store.loaded_on(device);
+  if (loaded) return loaded;
+  llvm::consumeError(loaded.takeError());
+  return make_error(StatusCode::FailedPrecondition,
+                    "the training plan is not loaded on device {0}: call minuet_training_load first",
+                    device.info().name);
+}
+
+/// Returns an execution of a pass that only measures memory.
+llvm::Expected<std::unique_ptr<Execution>> measured(const PlanStore& store,
+                                                    const std::shared_ptr<Device>& device,
+                                                    const PyramidUse& use, const MakeRunSteps& make_steps) {
+  auto loaded = std::make_shared<LoadedPlan>();
+  loaded->plan = store.shared_plan();
+  MINUET_ASSIGN(loaded->compiled, CompiledPlan::create(store.plan(), device->info().arch));
+  loaded->device = device;
+  loaded->weights.resize(store.plan().parameters.size());
+  return Execution::create_on(std::move(loaded), use, make_steps);
+}
+
+}  // namespace
+
+llvm::Expected<std::shared_ptr<Training>> Training::create(const Plan& network,
+                                                           std::shared_ptr<KernelCache> cache,
+                                                           const TrainingOptions& options) {
+  MINUET_ASSIGN(TrainingPasses made, make_training_passes(network, options));
+  std::shared_ptr<Training> training(new Training());
+  const auto passes = std::make_shared<const TrainingPasses>(std::move(made));
+  training->passes_ = passes;
+  const auto set_up = [&](Pass& pass, const Program& program, MakeRunSteps make_steps) {
+    pass.store = std::make_shared<PlanStore>(plan_of(program, network), cache);
+    pass.make_steps = std::move(make_steps);
+    pass.runs = std::make_shared<RunPool>(pass.make_steps);
+  };
+  set_up(training->forward_, passes->forward.program,
+         [passes](Execution& execution) -> llvm::Expected<std::unique_ptr<RunSteps>> {
+           return std::make_unique<ForwardSteps>(execution, passes);
+         });
+  set_up(training->backward_, passes->backward.program,
+         [passes](Execution& execution) -> llvm::Expected<std::unique_ptr<RunSteps>> {
+           return std::make_unique<BackwardSteps>(execution, passes);
+         });
+  return training;
+}
+
+llvm::Error Training::describe(llvm::ArrayRef<i64> capacities, PyramidDescription& description) const {
+  // Both passes have the same levels and maps, so one program can have the layers of both.
+  Program both = passes_->forward.program;
+  const std::vector<ProgramLayer>& more = passes_->backward.program.layers;
+  both.layers.insert(both.layers.end(), more.begin(), more.end());
+  MINUET_TRY(Pyramid::describe(both, capacities, description));
+  return add_exported_maps(description);
+}
+
+/// Lets the pyramid list the pairs of each map from which the gradient of a weight follows.
+llvm::Error Training::add_exported_maps(PyramidDescription& description) const {
+  MINUET_ASSIGN(const std::shared_ptr<const Pyramid> pyramid, Pyramid::create(description));
+  const Program& program = passes_->backward.program;
+  for (const ParameterGradientUse& use : passes_->backward.parameters) {
+    if (use.map < 0 || use.out_gradient < 0 || program.maps[use.map].is_identity()) continue;
+    MapSpec map = program.maps[use.map];
+    if (program.levels[map.coarse].holds_items) continue;
+    map.fine = pyramid->find_level(program, map.fine);
+    map.coarse = pyramid->find_level(program, map.coarse);
+    const i32 number = pyramid->find_map(map);
+    if (!llvm::is_contained(description.exported_maps, number)) description.exported_maps.push_back(number);
+  }
+  return llvm::Error::success();
+}
+
+SourceList Training::kernels(llvm::StringRef arch) const {
+  SourceList list;
+  list.add(CopyParametersSpec{});
+  for (const NormUse& norm : passes_->forward.norms) add_sources(list, norm.choice);
+  for (const ParameterGradientUse& use : passes_->backward.parameters) add_sources(list, use.choice, arch);
+  for (const AffineGradientUse& use : passes_->backward.affines) add_sources(list, use.choice);
+  for (const GroupGradientUse& use : passes_->backward.groups) add_sources(list, use.choice);
+  return list;
+}
+
+llvm::Error Training::load(const std::shared_ptr<Device>& device) {
+  for (const Pass* const pass : {&forward_, &backward_}) {
+    MINUET_TRY(pass->store->compile(device->info().arch).takeError());
+    MINUET_TRY(pass->store->load(device));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<TrainingBytes> Training::bytes(const std::shared_ptr<Device>& device,
+                                              const PyramidUse& use) const {
+  MINUET_ASSIGN(const std::unique_ptr<Execution> forward,
+                measured(*forward_.store, device, use, forward_.make_steps));
+  MINUET_ASSIGN(const std::unique_ptr<Execution> backward,
+                measured(*backward_.store, device, use, backward_.make_steps));
+  return TrainingBytes{forward->kept_bytes(), forward->run_bytes(), backward->run_bytes()};
+}
+
+llvm::Error Training::check_values(const PassArguments& given) const {
+  const std::size_t wanted = passes_->parameters.size();
+  if (given.parameters.size() == wanted) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0} parameters are given, but the network has {1}",
+                    given.parameters.size(), wanted);
+}
+
+llvm::Error Training::forward(const Device& device, const PyramidUse& use, PyramidRun run,
+                              const ForwardArguments& given, void* stream) const {
+  MINUET_TRY(check_values(given));
+  MINUET_ASSIGN(const std::shared_ptr<const LoadedPlan> loaded, loaded_on(*forward_.store, device));
+  for (std::size_t i = 0; i < run.inputs.size(); ++i) {
+    if (run.inputs[i].data != nullptr) continue;
+    return make_error(StatusCode::InvalidArgument, "input {0} has no data, but the forward pass reads it", i);
+  }
+  run.writes_kept = true;
+  const auto give = [&](RunSteps& steps) { return static_cast<ForwardSteps&>(steps).take(given); };
+  run.give_arguments = give;
+  return forward_.runs->run(loaded, use, run, stream);
+}
+
+llvm::Error Training::backward(const Device& device, const PyramidUse& use, PyramidRun run,
+                               const BackwardArguments& given, void* stream) const {
+  MINUET_TRY(check_values(given));
+  MINUET_ASSIGN(const std::shared_ptr<const LoadedPlan> loaded, loaded_on(*backward_.store, device));
+  const BackwardPass& pass = passes_->backward;
+  std::vector<GivenArray> inputs(pass.program.inputs.size()), outputs(pass.program.outputs.size());
+  for (std::size_t i = 0; i < run.inputs.size(); ++i) {
+    if (pass.out_gradients[i] >= 0) inputs[pass.out_gradients[i]] = run.inputs[i];
+  }
+  for (std::size_t i = 0; i < run.outputs.size(); ++i) {
+    if (pass.input_gradients[i] >= 0) outputs[pass.input_gradients[i]] = run.outputs[i];
+  }
+  run.inputs = inputs;
+  run.outputs = outputs;
+  const auto give = [&](RunSteps& steps) { return static_cast<BackwardSteps&>(steps).take(given); };
+  run.give_arguments = give;
+  return backward_.runs->run(loaded, use, run, stream);
+}
+
+}  // namespace minuet

@@ -1,0 +1,384 @@
+// Training plans: outputs, running statistics and all gradients of whole networks against a step in float64,
+// and the promises of training.h.
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "tests/runtime/training/training_fixture.h"
+#include "tests/runtime/training/training_networks.h"
+
+namespace minuet::abi {
+namespace {
+
+/// Sums of other orders may round a number of 16 bits to its neighbour, and a ReLU then passes another
+/// element. Each such element changes the gradients behind it by some hundredths in clouds as small as these,
+/// so that only fp32 shows that every term is there.
+double bound_of(DType dtype) { return dtype == DType::F32 ? 2e-6 : 1.5e-1; }
+
+class TrainingTest : public DeviceTest {
+ protected:
+  double bound_ = bound_of(dtype());
+
+  TrainingCase unet() { return make_case(kUNet, {4}, {8}); }
+  TrainingCase chains() { return make_case(kChains, {8, 8}, {8, 8}); }
+
+  /// The outputs lie on level 0.
+  TrainingCase make_case(const std::string& description, const std::vector<int>& in_channels,
+                         const std::vector<int>& out_channels) {
+    TrainingCase test;
+    test.description = description;
+    test.coordinates = make_scene(machine().is_software() || kSanitized ? 40 : 300, 7);
+    for (const int channels : in_channels) test.inputs.push_back(draw(test.rows() * channels, 1));
+    for (const int channels : out_channels) test.out_gradients.push_back(draw(test.rows() * channels, 2));
+    test.options.input_gradients = (1u << in_channels.size()) - 1;
+    return test;
+  }
+  std::vector<float> draw(int64_t count, uint64_t seed) {
+    Random random(seed + static_cast<uint64_t>(count));
+    std::vector<float> values;
+    for (int64_t i = 0; i < count; ++i) {
+      values.push_back(round_to(storage_type(dtype()), random.uniform(-1, 1)));
+    }
+    return values;
+  }
+  /// Room for the cloud and some more.
+  static StepOptions usual(const TrainingCase& test) { return {test.rows() + 17}; }
+
+  oracle::TrainingStep expected(const TrainingCase& test) {
+    oracle::TrainingStepOptions options;
+    options.dtype = dtype();
+    options.has_frozen_norms = test.options.frozen_batch_norms != 0;
+    if (test.options.momentum != 0) options.momentum = static_cast<double>(test.options.momentum);
+    return {test.description, test.parameters, test.coordinates, test.inputs, options};
+  }
+  /// Compares numbers by the norm of their difference, relative to that of the reference or to `least`.
+  void expect_near(const std::string& what, const std::vector<float>& got,
+                   const std::vector<double>& reference, double least = 0) {
+    ASSERT_EQ(got.size(), reference.size()) << what;
+    double error = 0, size = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      error += std::pow(static_cast<double>(got[i]) - reference[i], 2);
+      size += std::pow(reference[i], 2);
+    }
+    EXPECT_LE(std::sqrt(error), bound_ * std::max(std::sqrt(size), least)) << what;
+  }
+  /// `least` is as for expect_near(), for the gradients of parameters.
+  void expect_step(const TrainingCase& test, const StepResult& got, double least = 0) {
+    oracle::TrainingStep step = expected(test);
+    step.backward(test.out_gradients);
+    for (size_t i = 0; i < got.outputs.size(); ++i) {
+      expect_near("output " + std::to_string(i), decode(dtype(), got.outputs[i]), step.output(i).values);
+    }
+    for (size_t i = 0; i < got.input_gradients.size(); ++i) {
+      expect_near("the gradient of input " + std::to_string(i), decode(dtype(), got.input_gradients[i]),
+                  step.input(i).gradients);
+    }
+    EXPECT_FALSE(got.gradients.empty());
+    for (const auto& [name, gradient] : got.gradients) {
+      expect_near("the gradient of " + name, gradient, step.gradient(name), least);
+    }
+    for (const auto& [name, values] : got.statistics) expect_near(name, values, step.statistics().at(name));
+  }
+};
+
+TEST_P(TrainingTest, AUNetHasAllGradients) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  expect_step(test, run.step(usual(test)));
+}
+
+TEST_P(TrainingTest, ChainsAndPoolingsHaveAllGradients) {
+  TrainingCase test = chains();
+  const TrainingRun run(machine(), dtype(), test);
+  expect_step(test, run.step(usual(test)));
+}
+
+TEST_P(TrainingTest, OutputsOfSeveralLevelsHaveAllGradients) {
+  TrainingCase test = make_case(kPyramid, {4}, {8});
+  const TrainingRun run(machine(), dtype(), test);
+  const oracle::TrainingStep step = expected(test);
+  test.out_gradients = {draw(static_cast<int64_t>(step.output(0).values.size()), 3),
+                        draw(static_cast<int64_t>(step.output(1).values.size()), 4)};
+  expect_step(test, run.step(usual(test)));
+}
+
+/// Biases in front of batch norms, norms without parameters, other activations and groups of layers that
+/// networks seldom have.
+TEST_P(TrainingTest, UnusualLayersHaveAllGradients) {
+  TrainingCase test = make_case(kUnusual, {4}, {8});
+  const TrainingRun run(machine(), dtype(), test);
+  // The gradient of a bias that a batch norm takes away is a sum of rounding errors.
+  expect_step(test, run.step(usual(test)), /*least=*/30);
+}
+
+/// The networks that people train, with a few channels.
+TEST_P(TrainingTest, ShippedNetworksHaveAllGradients) {
+  const std::pair<const char*, std::vector<int32_t>> networks[] = {
+      {"minkunet42", {8, 8, 16, 16, 24, 24, 16, 8, 8}},
+      {"sparseresnet21d", {8, 16, 16, 24}},
+      {"spunet34", {8, 8, 16, 16, 24, 24, 16, 8, 8}}};
+  for (const auto& [name, channels] : networks) {
+    SCOPED_TRACE(name);
+    NetworkSpec spec;
+    spec.name = name;
+    spec.channels = channels;
+    spec.dtype = dtype();
+    Plan plan{nullptr, {minuet_plan_destroy}};
+    check(create_network(machine(), spec, plan));
+    TrainingCase test = make_case(description_of(plan.get()), {4}, {8});
+    // Batch norms over the few rows of the coarsest levels would carry the rounding of 16 bits from row to
+    // row.
+    test.options.frozen_batch_norms = dtype() == DType::F32 ? 0 : 1;
+    const TrainingRun run(machine(), dtype(), test);
+    const oracle::TrainingStep step = expected(test);
+    test.out_gradients = {draw(static_cast<int64_t>(step.output(0).values.size()), 3)};
+    bound_ = dtype() == DType::F32 ? 2e-5 : 3e-1;
+    expect_step(test, run.step(usual(test)));
+    if (machine().is_software()) break;
+  }
+}
+
+TEST_P(TrainingTest, FrozenBatchNormsHaveAllGradients) {
+  TrainingCase test = unet();
+  test.options.frozen_batch_norms = 1;
+  const TrainingRun run(machine(), dtype(), test);
+  const StepResult got = run.step(usual(test));
+  EXPECT_TRUE(got.statistics.empty());
+  expect_step(test, got);
+}
+
+TEST_P(TrainingTest, BitsDependNeitherOnTheMemoryNorOnTheCapacity) {
+  for (TrainingCase test : {unet(), chains()}) {
+    const TrainingRun run(machine(), dtype(), test);
+    const StepOptions options = usual(test);
+    const StepResult first = run.step(options);
+    EXPECT_EQ(first, run.step(options));
+    EXPECT_EQ(first, run.step({2 * options.capacity}));
+  }
+}
+
+/// A second backward call reads what the forward call kept, and gives the same bits.
+TEST_P(TrainingTest, ABackwardCallCanBeRepeated) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  StepRoom room(run, usual(test));
+  room.build();
+  check(room.forward_on());
+  check(room.backward_on());
+  const StepResult first = room.read();
+  check(room.backward_on());
+  EXPECT_EQ(first, room.read());
+}
+
+/// Blocks that are computed again give the same bits, and less is kept.
+TEST_P(TrainingTest, BlocksAreComputedAgainOnRequest) {
+  for (const char* const description : {kUNet, kUnusual}) {
+    for (const int32_t is_frozen : {0, 1}) {
+      TrainingCase test = make_case(description, {4}, {8});
+      test.options.frozen_batch_norms = is_frozen;
+      const TrainingRun all(machine(), dtype(), test);
+      const StepResult expected = all.step(usual(test));
+      const int64_t kept = all.sizes(*all.pyramid(1000)).kept;
+      test.options.recompute_blocks = 1;
+      const TrainingRun run(machine(), dtype(), test);
+      EXPECT_EQ(expected, run.step(usual(test)));
+      EXPECT_LT(run.sizes(*run.pyramid(1000)).kept, kept * 4 / 5);
+    }
+  }
+}
+
+TEST_P(TrainingTest, GradientsAreAddedToWhatIsThere) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  StepOptions options = usual(test);
+  const StepResult replaced = run.step(options);
+  options.before = 0.5;
+  const StepResult added = run.step(options);
+  for (const auto& [name, gradient] : replaced.gradients) {
+    const std::vector<float>& sum = added.gradients.at(name);
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      ASSERT_NEAR(sum[i], gradient[i] + 0.5f, 1e-5f * (1 + std::abs(gradient[i]))) << name;
+    }
+  }
+  EXPECT_EQ(replaced.outputs, added.outputs);
+}
+
+TEST_P(TrainingTest, WeightsAndTheirGradientsHaveTheOrderOfSpconv) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  StepOptions options = usual(test);
+  const StepResult ours = run.step(options);
+  options.order = MINUET_WEIGHTS_SPCONV_XYZ;
+  EXPECT_EQ(ours, run.step(options));
+}
+
+TEST_P(TrainingTest, CloudsOfNoAndOfOneVoxelAreSteps) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  StepOptions options = usual(test);
+  options.count = 0;
+  const StepResult none = run.step(options);
+  EXPECT_EQ(none.status, 0u);
+  for (const auto& [name, gradient] : none.gradients) {
+    EXPECT_EQ(gradient, std::vector<float>(gradient.size())) << name;
+  }
+  for (const auto& [name, values] : none.statistics) EXPECT_EQ(values, test.parameters.at(name).values);
+  options.count = 1;
+  TrainingCase one = test;
+  one.coordinates.resize(4);
+  for (auto* const lists : {&one.inputs, &one.out_gradients}) {
+    for (std::vector<float>& values : *lists) values.resize(values.size() / static_cast<size_t>(test.rows()));
+  }
+  const StepResult got = run.step(options);
+  // With a variance of 0, the differences from the mean are 0, and so are their gradients.
+  expect_step(one, got, /*least=*/30);
+}
+
+TEST_P(TrainingTest, ACloudThatDoesNotFitGivesZeros) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  // read() checks that all rows of outputs and of gradients of inputs are zeros.
+  const StepResult got = run.step({test.rows() / 2, static_cast<int32_t>(test.rows())});
+  EXPECT_NE(got.status, 0u);
+  for (const auto& [name, gradient] : got.gradients) {
+    EXPECT_EQ(gradient, std::vector<float>(gradient.size())) << name;
+  }
+  for (const auto& [name, values] : got.statistics) EXPECT_EQ(values, test.parameters.at(name).values);
+}
+
+/// Gradients of outputs may be left out, and so may those of parameters.
+TEST_P(TrainingTest, WhatIsLeftOutCountsAsZeroAndIsNotComputed) {
+  TrainingCase test = chains();
+  const TrainingRun run(machine(), dtype(), test);
+  const StepResult all = run.step(usual(test));
+  StepRoom room(run, usual(test));
+  for (minuet_array& gradient : room.gradients) gradient = {};
+  room.build();
+  check(room.forward_on());
+  check(room.backward_on());
+  EXPECT_EQ(all.input_gradients, room.read().input_gradients);
+  test.out_gradients[1].clear();
+  expect_step(test, run.step(usual(test)));
+  test.out_gradients[0].clear();
+  for (const auto& [name, gradient] : run.step(usual(test)).gradients) {
+    EXPECT_EQ(gradient, std::vector<float>(gradient.size())) << name;
+  }
+}
+
+TEST_P(TrainingTest, StatisticsMayBeLeftOutOrStoredInPlace) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  const StepResult expected = run.step(usual(test));
+  StepRoom room(run, usual(test));
+  room.build();
+  room.forward.new_statistics = nullptr;
+  check(room.forward_on());
+  check(room.backward_on());
+  EXPECT_EQ(expected.gradients, room.read().gradients);
+  for (size_t i = 0; i < room.parameters.size(); ++i) {
+    if (room.new_statistics[i].data) room.new_statistics[i] = room.parameters[i];
+  }
+  room.forward.new_statistics = room.new_statistics.data();
+  room.poison();
+  check(room.forward_on());
+  check(room.backward_on());
+  EXPECT_EQ(expected, room.read());
+}
+
+TEST_P(TrainingTest, StepsOfSeveralThreadsDoNotMeet) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  const StepResult expected = run.step(usual(test));
+  std::vector<StepResult> results(3);
+  std::vector<std::thread> threads;
+  for (StepResult& result : results) {
+    threads.emplace_back([&run, &test, &result] { result = run.step(usual(test)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const StepResult& result : results) EXPECT_EQ(expected, result);
+}
+
+TEST_P(TrainingTest, SizesGrowWithTheCapacity) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  minuet_training_sizes last = MINUET_TRAINING_SIZES_INIT;
+  for (const int64_t capacity : {1, 2, 63, 64, 65, 300, 1000, 4096}) {
+    const minuet_training_sizes sizes = run.sizes(*run.pyramid(capacity));
+    EXPECT_GE(sizes.kept, last.kept);
+    EXPECT_GE(sizes.forward_workspace, last.forward_workspace);
+    EXPECT_GE(sizes.backward_workspace, last.backward_workspace);
+    last = sizes;
+  }
+  EXPECT_GT(last.kept, 4096 * 16 * dtype_bytes(dtype()));
+}
+
+TEST_P(TrainingTest, ListsTheTensorsThatAreKept) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  std::vector<std::string> names;
+  minuet_kept_info info = MINUET_KEPT_INFO_INIT;
+  int32_t count = 0;
+  for (; minuet_training_query_kept(run.get(), count, &info) == MINUET_OK; ++count)
+    names.push_back(info.name);
+  EXPECT_EQ(minuet_training_query_kept(run.get(), count, &info), MINUET_OUT_OF_RANGE);
+  EXPECT_THAT(names, testing::IsSupersetOf({"input", "stem", "down", "wide.conv1"}));
+}
+
+TEST_P(TrainingTest, RefusesWhatItCannotTrain) {
+  const auto expect_refused = [&](const std::string& layers, minuet_status status, const std::string& words) {
+    NetworkSpec spec;
+    spec.description =
+        R"({"name": "n", "ndim": 3, "in_channels": 4, "shape": [64, 64, 64], "layers": [)" + layers + "]}";
+    spec.dtype = dtype();
+    Plan plan{nullptr, {minuet_plan_destroy}};
+    check(create_network(machine(), spec, plan));
+    minuet_training* made = nullptr;
+    EXPECT_EQ(minuet_training_create(machine().context(), plan.get(), nullptr, &made), status);
+    EXPECT_THAT(last_error(), testing::HasSubstr(words));
+    EXPECT_EQ(made, nullptr);
+  };
+  const std::string end = R"({"op": "linear", "name": "end", "out_channels": 8})";
+  expect_refused(R"({"op": "space_to_channel", "name": "s", "stride": 2}, )" + end, MINUET_UNIMPLEMENTED,
+                 "layer s, a space_to_channel, has no gradient in a training plan");
+  expect_refused(R"({"op": "linear", "name": "score", "out_channels": 1, "output": "score"},
+                    {"op": "prune", "input": "input", "by": "score"}, )" +
+                     end,
+                 MINUET_UNIMPLEMENTED, "makes a level in each run");
+  // Half a vector of any type.
+  const int part = dtype_bytes(storage_type(dtype())) == 2 ? 4 : 2;
+  expect_refused(R"({"op": "block", "name": "b", "out_channels": 16, "output": "b"},
+                    {"op": "linear", "name": "a", "input": "input", "out_channels": )" +
+                     std::to_string(part) + R"(}, {"op": "concat", "with": "b"}, )" + end,
+                 MINUET_UNIMPLEMENTED, "a tensor of 16 channels begins at channel " + std::to_string(part));
+}
+
+/// A whole step, with the build of the pyramid, is captured once and replayed on memory that is poisoned.
+TEST_P(TrainingTest, AStepCanBeCaptured) {
+  if (machine().is_cpu()) return;
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  const Stream stream(machine());
+  StepRoom room(run, usual(test));
+  room.build();
+  const auto step = [&] {
+    room.enqueue_build(stream.get());
+    check(room.forward_on(stream.get()));
+    check(room.backward_on(stream.get()));
+  };
+  step();
+  ASSERT_EQ(driver_function<CUresult (*)(CUstream)>("cuStreamSynchronize")(stream.get()), CUDA_SUCCESS);
+  const StepResult expected = room.read();
+  const CapturedGraph graph(stream.get(), step);
+  ASSERT_TRUE(graph.whole());
+  for (int i = 0; i < 2; ++i) {
+    room.poison();
+    EXPECT_EQ(graph.launch(), CUDA_SUCCESS);
+    ASSERT_EQ(driver_function<CUresult (*)(CUstream)>("cuStreamSynchronize")(stream.get()), CUDA_SUCCESS);
+    EXPECT_EQ(expected, room.read());
+  }
+}
+
+MINUET_INSTANTIATE_DEVICE_TEST(TrainingTest);
+
+}  // namespace
+}  // namespace minuet::abi
