@@ -6,6 +6,8 @@ namespace minuet_xla {
 namespace {
 
 constexpr std::int64_t kFormat = 1;
+// What a pyramid is made of.
+enum PyramidKind : std::int64_t { kOfLevels = 0, kOfNetwork = 1, kOfTraining = 2 };
 constexpr std::int64_t kMostLevels = 16, kMostMaps = 4096, kMostOffsets = 1 << 20, kMostChannels = 65536;
 
 std::int64_t within(std::int64_t count, std::int64_t most, const char* what) {
@@ -29,6 +31,13 @@ std::vector<std::int32_t> read_offsets(NumberReader& reader, std::int32_t ndim) 
     offsets.push_back(reader.next32());
   }
   return offsets;
+}
+
+// Tells training plans of one network apart.
+std::string training_key(const XlaAttributes& attributes) {
+  const std::span<const std::int64_t> numbers = attributes.integers("training");
+  return std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()) +
+         std::to_string(attributes.real("momentum"));
 }
 
 }  // namespace
@@ -59,10 +68,29 @@ void NumberReader::finish() const {
   }
 }
 
+XlaTraining::XlaTraining(const XlaAttributes& attributes) : network_(shared_plan(attributes.bytes("plan"))) {
+  NumberReader reader(attributes.integers("training"), "training");
+  require_format(reader);
+  minuet_training_options options = MINUET_TRAINING_OPTIONS_INIT;
+  options.input_gradients = input_gradients_ = static_cast<std::uint32_t>(reader.next());
+  options.frozen_batch_norms = reader.next32();
+  options.recompute_blocks = reader.next32();
+  reader.finish();
+  options.momentum = static_cast<float>(attributes.real("momentum"));
+  training_ = std::make_unique<minuet::Training>(shared_context(), network_->plan(), options);
+}
+
+std::shared_ptr<XlaTraining> shared_training(const XlaAttributes& attributes) {
+  static auto* const trainings = new SharedObjects<XlaTraining>();
+  return trainings->get(std::string(attributes.bytes("plan")) + training_key(attributes),
+                        [&] { return std::make_shared<XlaTraining>(attributes); });
+}
+
 XlaPyramid::XlaPyramid(const XlaAttributes& attributes) {
   NumberReader reader(attributes.integers("pyramid"), "pyramid");
   require_format(reader);
-  const bool is_of_network = reader.next() != 0;
+  const std::int64_t kind = reader.next();
+  const bool is_of_network = kind != kOfLevels;
   minuet_pyramid_options options = MINUET_PYRAMID_OPTIONS_INIT;
   options.ndim = ndim_ = reader.next32();
   options.batch_size = reader.next();
@@ -114,10 +142,16 @@ XlaPyramid::XlaPyramid(const XlaAttributes& attributes) {
   options.levels = levels.empty() ? nullptr : levels.data();
   options.maps = maps.empty() ? nullptr : maps.data();
   std::shared_ptr<XlaPlan> network;
+  if (is_of_network) options.level_capacity = capacities.data();
+  if (kind == kOfTraining) {
+    const std::shared_ptr<XlaTraining> training = shared_training(attributes);
+    options.ndim = 0;  // That of the network.
+    pyramid_ = std::make_unique<minuet::Pyramid>(training->training().create_pyramid(options));
+    return;
+  }
   if (is_of_network) {
     network = shared_plan(attributes.bytes("plan"));
     options.network = network->plan().get();
-    options.level_capacity = capacities.data();
   }
   pyramid_ = std::make_unique<minuet::Pyramid>(shared_context(), options);
 }
@@ -126,7 +160,8 @@ std::shared_ptr<XlaPyramid> shared_pyramid(const XlaAttributes& attributes) {
   static auto* const pyramids = new SharedObjects<XlaPyramid>();
   const std::span<const std::int64_t> numbers = attributes.integers("pyramid");
   std::string key(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
-  if (numbers.size() > 1 && numbers[1] != 0) key += attributes.bytes("plan");
+  if (numbers.size() > 1 && numbers[1] != kOfLevels) key += attributes.bytes("plan");
+  if (numbers.size() > 1 && numbers[1] == kOfTraining) key += training_key(attributes);
   return pyramids->get(key, [&] { return std::make_shared<XlaPyramid>(attributes); });
 }
 

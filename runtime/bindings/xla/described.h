@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "minuet/pyramid.hpp"
+#include "minuet/training.hpp"
 #include "runtime/bindings/xla/call_frame.h"
 #include "runtime/bindings/xla/place.h"
 
@@ -29,6 +30,27 @@ class NumberReader {
   std::size_t place_ = 0;
 };
 
+/// The training plan of a network that custom calls with equal attributes share.
+class XlaTraining {
+ public:
+  explicit XlaTraining(const XlaAttributes& attributes);
+  const minuet::Plan& network() const { return network_->plan(); }
+  const minuet::Training& training() const { return *training_; }
+  std::uint32_t input_gradients() const { return input_gradients_; }
+  void load(const XlaPlace& place) {
+    once_(place, [&] { training_->load(place.device); });
+  }
+
+ private:
+  std::shared_ptr<XlaPlan> network_;
+  std::unique_ptr<minuet::Training> training_;
+  std::uint32_t input_gradients_ = 0;
+  OnceByPlace once_;
+};
+
+/// Returns the training plan of the network in `plan`, with the options in `training`.
+std::shared_ptr<XlaTraining> shared_training(const XlaAttributes& attributes);
+
 /// A pyramid that custom calls with equal attributes share.
 class XlaPyramid {
  public:
@@ -47,7 +69,8 @@ class XlaPyramid {
   OnceByPlace once_;
 };
 
-/// Returns the pyramid of the attribute `pyramid`, or, where that says so, of the network in `plan`.
+/// Returns the pyramid of the attribute `pyramid`, or, where that says so, of the network in `plan` or of its
+/// training plan.
 std::shared_ptr<XlaPyramid> shared_pyramid(const XlaAttributes& attributes);
 
 /// The options of a convolution without values, and the offsets that they point to.

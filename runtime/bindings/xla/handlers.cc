@@ -19,6 +19,8 @@ constexpr OperationKind kKinds[] = {
     {"minuet_pairs", make_pairs},
     {"minuet_run", make_run},
     {"minuet_parameter_gradients", make_parameter_gradients},
+    {"minuet_training_forward", make_training_forward},
+    {"minuet_training_backward", make_training_backward},
     {"minuet_batch_norm", make_batch_norm},
     {"minuet_batch_norm_gradient", make_batch_norm_gradient},
 };

@@ -25,6 +25,8 @@ std::unique_ptr<XlaOperation> make_coordinates(const XlaAttributes& attributes);
 std::unique_ptr<XlaOperation> make_pairs(const XlaAttributes& attributes);
 std::unique_ptr<XlaOperation> make_run(const XlaAttributes& attributes);
 std::unique_ptr<XlaOperation> make_parameter_gradients(const XlaAttributes& attributes);
+std::unique_ptr<XlaOperation> make_training_forward(const XlaAttributes& attributes);
+std::unique_ptr<XlaOperation> make_training_backward(const XlaAttributes& attributes);
 std::unique_ptr<XlaOperation> make_batch_norm(const XlaAttributes& attributes);
 std::unique_ptr<XlaOperation> make_batch_norm_gradient(const XlaAttributes& attributes);
 

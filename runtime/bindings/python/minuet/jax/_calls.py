@@ -60,8 +60,8 @@ def call(
     @run.def_vmap
     def refuse(*_: Any) -> Any:
         raise NotImplementedError(
-            "ops of minuet.jax cannot be mapped by jax.vmap: the batch index is the first column of the coordinates, so "
-            "put the clouds into one array; for a cloud on each device use jax.shard_map"
+            "ops of minuet.jax cannot be mapped by jax.vmap: the batch index is the first column of the coordinates, "
+            "so put the clouds into one array; for a cloud on each device use jax.shard_map"
         )
 
     return tuple(run(*operands))[: len(results)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from ._geometry import Form, Geometry
 if TYPE_CHECKING:
     from ._network import Network
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -64,7 +64,7 @@ class Cloud:
         made = call(
             "minuet_coordinates", [(shape, jnp.int32)], [self.buffer], level=np.int64(level), **self.form.attributes
         )
-        return made[0]  # type: ignore[no-any-return]
+        return made[0]
 
     def is_used(self, level: int) -> Array:
         """Returns which rows of a level have a voxel, bool [capacity]."""
@@ -148,7 +148,9 @@ def check(*clouds: Cloud | Array) -> None:
     for cloud in clouds:
         status = cloud.status if isinstance(cloud, Cloud) else cloud
         if isinstance(status, jax.core.Tracer):
-            raise TypeError("minuet.jax.check reads values: return the cloud, or its status, and call it outside of jit")
+            raise TypeError(
+                "minuet.jax.check reads values: return the cloud, or its status, and call it outside of jit"
+            )
         bits = functools.reduce(int.__or__, (int(word) for word in np.asarray(status).reshape(-1)), 0)
         if bits:
             raise ValueError(

@@ -31,8 +31,8 @@ def conv(
 
     Args:
         x: [capacity of the input's level, channels], float32, float16 or bfloat16.
-        weight: [offsets, channels / groups, output channels], or with one axis for each of the kernel's sizes in place of
-            the offsets. Of any floating-point dtype; it is rounded to that of x.
+        weight: [offsets, channels / groups, output channels], or with one axis for each of the kernel's sizes in
+            place of the offsets. Of any floating-point dtype; it is rounded to that of x.
         bias: [output channels].
         transposed: whether the convolution leads from the coarser level to the finer one.
 
@@ -47,8 +47,8 @@ def conv(
     volume = geometry.volume(map)
     if weight.ndim < 3 or int(np.prod(weight.shape[:-2])) != volume or weight.shape[-2] * groups != x.shape[1]:
         raise ValueError(
-            f"the weight has the shape {list(weight.shape)}, and [{volume}, {x.shape[1]} / {groups}, output channels] is "
-            f"needed for the map {map!r} and {x.shape[1]} channels in {groups} groups"
+            f"the weight has the shape {list(weight.shape)}, and [{volume}, {x.shape[1]} / {groups}, output channels] "
+            f"is needed for the map {map!r} and {x.shape[1]} channels in {groups} groups"
         )
     weight = weight.reshape(volume, *weight.shape[-2:])
     if bias is not None:
@@ -134,7 +134,9 @@ def _conv_backward(op: Op, kept: tuple[Any, ...], gradient: Any) -> tuple[Any, .
     listed = [x, *pairs]
     of_weight = _parameter_gradients(op, _abi.MINUET_GRADIENT_WEIGHT, gradient, count, listed, weight.shape)
     if bias is not None:
-        of_bias = _parameter_gradients(op, _abi.MINUET_GRADIENT_BIAS, gradient, count, [], bias.shape).astype(bias.dtype)
+        of_bias = _parameter_gradients(op, _abi.MINUET_GRADIENT_BIAS, gradient, count, [], bias.shape).astype(
+            bias.dtype
+        )
     return of_x, of_weight.astype(weight.dtype), of_bias, None, None, None
 
 

@@ -16,8 +16,8 @@ def to_dense(cloud: Cloud, level: int, x: Any, shape: Sequence[int], batch_size:
 
     Args:
         x: features of the level.
-        shape: cells of the level along each axis, from 0 on. Voxels outside, and batch indices of batch_size or more, are
-            left out.
+        shape: cells of the level along each axis, from 0 on. Voxels outside, and batch indices of batch_size or more,
+            are left out.
     """
     geometry = require_geometry(cloud)
     x = require_features(cloud, "to_dense", x, level)

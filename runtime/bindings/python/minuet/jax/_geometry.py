@@ -76,7 +76,9 @@ def kernel_numbers(item: Map, ndim: int) -> tuple[list[int], list[int]]:
 
 def _fixed(value: Any) -> Any:
     """Returns a value that can be a key: sequences become tuples."""
-    return tuple(_fixed(item) for item in value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+    return (
+        tuple(_fixed(item) for item in value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+    )
 
 
 def _with_tuples(item: Any) -> Any:
@@ -91,12 +93,15 @@ class Form:
         numbers: the attribute `pyramid` of custom calls, as a tuple.
         capacities: the most rows of each level.
         plan: the bytes of the network's plan, or nothing.
+        training, momentum: of the network's training plan.
     """
 
     numbers: Numbers
     capacities: Numbers
     ndim: int
     plan: bytes = b""
+    training: Numbers = ()
+    momentum: float = 0.0
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -104,6 +109,8 @@ class Form:
         made: dict[str, Any] = {"pyramid": int_array(self.numbers)}
         if self.plan:
             made["plan"] = np.frombuffer(self.plan, np.uint8)
+        if self.training:
+            made |= {"training": int_array(self.training), "momentum": np.float64(self.momentum)}
         return made
 
 
@@ -113,12 +120,13 @@ def int_array(numbers: Sequence[int]) -> npt.NDArray[np.int64]:
 
 
 def head_numbers(
-    ndim: int, batch_size: int, bounds: tuple[Numbers, Numbers] | None, keep: int, *, is_of_network: bool
+    ndim: int, batch_size: int, bounds: tuple[Numbers, Numbers] | None, keep: int, *, kind: int
 ) -> list[int]:
-    """Returns the numbers with which the attribute `pyramid` begins."""
+    """Returns the numbers with which the attribute `pyramid` begins. `kind`: 0 for levels, 1 for those of a network,
+    and 2 for those of its training plan."""
     least, greatest = bounds or ((0,) * (1 + ndim), (0,) * (1 + ndim))
     rest = (0,) * (MOST_AXES - ndim)
-    return [FORMAT, int(is_of_network), ndim, batch_size, int(bounds is not None), *least, *rest, *greatest, *rest, keep]
+    return [FORMAT, kind, ndim, batch_size, int(bounds is not None), *least, *rest, *greatest, *rest, keep]
 
 
 @dataclass(frozen=True, init=False)
@@ -210,7 +218,7 @@ class Geometry:
         """What custom calls need to know."""
         ndim = self.ndim
         keep = (1 << len(self.levels)) - 1
-        numbers = head_numbers(ndim, 0, self.bounds, keep, is_of_network=False)
+        numbers = head_numbers(ndim, 0, self.bounds, keep, kind=0)
         numbers.append(len(self.levels))
         for level in self.levels:
             numbers += [level.capacity, level.parent, int(level.kernel_size is not None)]

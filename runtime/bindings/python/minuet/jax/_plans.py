@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,7 +148,9 @@ def _plan_bytes(op: Op, of_input: bool, target: Target) -> tuple[bytes, int]:
     return data, max(1, pyramid_of(op.geometry).run_bytes(plan, target.arch, kernel_map=number))
 
 
-def run(op: Op, buffer: Any, inputs: list[Any], results: list[Result], values: list[Any], *, of_input: bool) -> Any:
+def run(
+    op: Op, buffer: Any, inputs: Sequence[Any], results: Sequence[Result], values: Sequence[Any], *, of_input: bool
+) -> Any:
     """Runs the plan of an op on a pyramid."""
     data, workspace = _plan_bytes(op, of_input, current())
     attributes = {**op.geometry.form.attributes, "plan": np.frombuffer(data, np.uint8)}
@@ -168,8 +171,8 @@ def require_features(cloud: Cloud, op_name: str, x: Any, level: int) -> Array:
     rows = cloud.capacity(level)
     if x.ndim != 2 or x.shape[0] != rows:
         raise ValueError(
-            f"the features of {op_name} have the shape {list(x.shape)}, and [{rows}, channels] is needed: the capacity of "
-            f"level {level} (minuet.jax.padded)"
+            f"the features of {op_name} have the shape {list(x.shape)}, and [{rows}, channels] is needed: the capacity "
+            f"of level {level} (minuet.jax.padded)"
         )
     return x
 
@@ -179,5 +182,3 @@ def require_geometry(cloud: Cloud) -> Geometry:
     if not isinstance(cloud.geometry, Geometry):
         raise ValueError("the cloud belongs to a Network, and single ops need one of minuet.jax.pyramid")
     return cloud.geometry
-
-

@@ -37,7 +37,9 @@ def convolved(pairs: np.ndarray, rows: int) -> Callable[..., Any]:
     k, source, target = (jnp.asarray(column) for column in pairs.T)
 
     def convolve(x: Any, weight: Any) -> Any:
-        return jnp.zeros((rows, weight.shape[2]), x.dtype).at[target].add(jnp.einsum("pi,pio->po", x[source], weight[k]))
+        return (
+            jnp.zeros((rows, weight.shape[2]), x.dtype).at[target].add(jnp.einsum("pi,pio->po", x[source], weight[k]))
+        )
 
     return convolve
 
@@ -107,4 +109,3 @@ def coarse_pairs(
         assert {tuple(point) for point in sets[1].tolist()} == oracle.downsample(sets[0], stride)
     pairs = oracle.pairs_of(sets[0], sets[1], kernel_size, [1] * (sets[0].shape[1] - 1))
     return (pairs[:, [0, 2, 1]] if transposed else pairs), len(sets[0]), len(sets[1])
-

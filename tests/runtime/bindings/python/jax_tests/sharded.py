@@ -34,7 +34,7 @@ def loss_of(weight, scale, points, count, x, axis_name):
 
 
 def test_training_step(mesh, generator):
-    """Gradients of weights are summed over the shards, and batch norm shares statistics, as in float64 on one device."""
+    """Gradients of weights are summed over the shards, and batch norm shares statistics: as float64 on one device."""
     points, counts, x = shards(generator)
     weight, scale = generator.normal(size=(27, 4, 6)).astype(np.float32), generator.normal(size=6).astype(np.float32)
 
@@ -44,9 +44,7 @@ def test_training_step(mesh, generator):
         return jax.lax.psum(loss, "clouds"), gradients, status, after
 
     sharded = jax.jit(
-        jax.shard_map(
-            step, mesh=mesh, in_specs=(P(), P(), CLOUDS, CLOUDS, CLOUDS), out_specs=(P(), P(), CLOUDS, P())
-        )
+        jax.shard_map(step, mesh=mesh, in_specs=(P(), P(), CLOUDS, CLOUDS, CLOUDS), out_specs=(P(), P(), CLOUDS, P()))
     )
     loss, gradients, status, after = sharded(weight, scale, points, counts, x)
     assert status.shape == (RANKS,)
@@ -59,7 +57,7 @@ def test_training_step(mesh, generator):
     for rank, count in enumerate(counts):
         cloud = sparse.pyramid(GEOMETRY, points[rank * ROWS : (rank + 1) * ROWS], jnp.array([count], jnp.int32))
         listed, number = cloud.pairs["same"]
-        pairs.append(np.asarray(listed)[: int(number[0])] + [0, base, base])
+        pairs.append(np.asarray(listed)[: int(number[0])] + np.array([0, base, base]))
         base += int(count)
     convolve = convolved(np.concatenate(pairs), base)
 

@@ -31,7 +31,7 @@ def golden():
 
 
 class Problem:
-    """A golden problem on a geometry of two levels, or one, with the rows of its coordinates in the library's levels."""
+    """A golden problem on a geometry of one or two levels, with the rows of its coordinates in them."""
 
     def __init__(self, name):
         self.metadata, self.tensors = oracle.read_safetensors(FOLDER / f"{name}.safetensors")

@@ -128,9 +128,7 @@ def test_batch_norm(generator, dtype, has_residual, relu, has_statistics):
 
     def ours(x, weight, bias, residual):
         added = residual if has_residual else None
-        return sparse.batch_norm(
-            cloud, 0, x, weight, bias, before, momentum=0.3, eps=1e-3, residual=added, relu=relu
-        )
+        return sparse.batch_norm(cloud, 0, x, weight, bias, before, momentum=0.3, eps=1e-3, residual=added, relu=relu)
 
     @jax.jit
     def both(x, weight, bias, residual, out):

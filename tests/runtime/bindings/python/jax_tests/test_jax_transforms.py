@@ -194,7 +194,7 @@ def test_vmap_is_refused(generator, has_jit):
 
 def test_second_derivatives_are_refused(generator):
     given = problem(generator)
-    with pytest.raises(Exception, match="cannot be differentiated|no second derivative"):
+    with pytest.raises(Exception, match="cannot be differentiated"):
         jax.hessian(lambda x: network(given[0], given[1], given[2], x)[0])(given[3])
 
 
@@ -229,7 +229,7 @@ def test_wrong_operands(generator):
     with pytest.raises(Exception, match="level 1"):
         sparse.Geometry([sparse.Level(8), sparse.Level(0, 0, 2)], {})
     pooled = sparse.pyramid(sparse.Geometry(GEOMETRY.levels, {"pool": sparse.pool_map(0, 1, 2)}), points, count)
-    with pytest.raises(Exception, match="INVALID_ARGUMENT: minuet_run: .*purposes"):  # the library's own error
+    with pytest.raises(Exception, match=r"INVALID_ARGUMENT: minuet_run: .*purposes"):  # the library's own error
         jax.block_until_ready(sparse.conv(pooled, "pool", x, jnp.zeros((8, 4, 4))))
 
 
