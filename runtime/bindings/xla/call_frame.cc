@@ -126,8 +126,8 @@ minuet_array XlaArray::array() const {
   minuet_array array = {};
   array.element = element_of(buffer_.dtype);
   if (array.element < 0) {
-    refuse(name_ + " has the element type " + std::to_string(buffer_.dtype) +
-           " (XLA_FFI_DataType), which Minuet does not compute with");
+    refuse(name_ + " is of XLA_FFI_DataType " + std::to_string(buffer_.dtype) +
+           ", which Minuet does not compute with: convert it");
   }
   if (buffer_.rank < 1 || buffer_.rank > MINUET_MAX_RANK) {
     refuse(name_ + " has " + std::to_string(buffer_.rank) + " axes, and 1 to 6 are needed");

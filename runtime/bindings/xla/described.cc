@@ -74,6 +74,7 @@ XlaTraining::XlaTraining(const XlaAttributes& attributes) : network_(shared_plan
   minuet_training_options options = MINUET_TRAINING_OPTIONS_INIT;
   options.input_gradients = input_gradients_ = static_cast<std::uint32_t>(reader.next());
   options.frozen_batch_norms = reader.next32();
+  is_frozen_ = options.frozen_batch_norms != 0;
   options.recompute_blocks = reader.next32();
   reader.finish();
   options.momentum = static_cast<float>(attributes.real("momentum"));

@@ -37,6 +37,7 @@ class XlaTraining {
   const minuet::Plan& network() const { return network_->plan(); }
   const minuet::Training& training() const { return *training_; }
   std::uint32_t input_gradients() const { return input_gradients_; }
+  bool is_frozen() const { return is_frozen_; }
   void load(const XlaPlace& place) {
     once_(place, [&] { training_->load(place.device); });
   }
@@ -45,6 +46,7 @@ class XlaTraining {
   std::shared_ptr<XlaPlan> network_;
   std::unique_ptr<minuet::Training> training_;
   std::uint32_t input_gradients_ = 0;
+  bool is_frozen_ = false;
   OnceByPlace once_;
 };
 

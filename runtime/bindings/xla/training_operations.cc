@@ -88,12 +88,13 @@ class ForwardPassOperation final : public PassOperation {
     const std::vector<minuet_array> parameters = operands_of(call, operand, parameters_);
     const std::vector<minuet_array> outputs = results_of(call, result, outputs_);
     const XlaArray kept = call.result(result++);
-    const std::vector<minuet_array> statistics = results_by_parameter(call, result, parameters, true);
+    std::vector<minuet_array> statistics;  // Frozen batch norms keep theirs.
+    if (!training_->is_frozen()) statistics = results_by_parameter(call, result, parameters, true);
     call.require(operand, result, true);
     const XlaWorkspace workspace(call, sizes_of(place).forward_workspace);
     minuet_training_forward_arguments arguments = MINUET_TRAINING_FORWARD_ARGUMENTS_INIT;
     fill(arguments, call.operand(0), parameters, workspace);
-    arguments.new_statistics = result > outputs_ + 1 ? statistics.data() : nullptr;  // Frozen ones are not written.
+    arguments.new_statistics = statistics.empty() ? nullptr : statistics.data();
     arguments.inputs = inputs.data();
     arguments.outputs = outputs.data();
     arguments.input_count = static_cast<std::int32_t>(inputs_);

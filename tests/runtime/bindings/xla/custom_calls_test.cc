@@ -315,8 +315,10 @@ TEST_P(CustomCalls, ConvolutionAndItsGradients) {
   EXPECT_EQ(unique, wanted);
 }
 
-TEST_P(CustomCalls, ThreadsWithValuesOfTheirOwn) {
-  if (!is_cpu()) GTEST_SKIP() << "XLA executes a program on one GPU by one stream";
+// XLA executes a program on one GPU by one stream.
+class CallsByThreads : public CustomCalls {};
+
+TEST_P(CallsByThreads, HaveValuesOfTheirOwn) {
   build();
   const std::vector<float> x = normal(kRows * kIn);
   const Site::Array features = array(padded(x, kIn), {kCapacity, kIn});
@@ -378,7 +380,7 @@ TEST_P(CustomCalls, WrongCallsAreRefused) {
   refused({features, features, values}, {out}, "operand 0 has the element type 11");
   refused({buffer_, poisoned<float>({kCapacity - 1, kIn}), values}, {out}, "minuet_run: ");
   refused({buffer_, poisoned<std::uint32_t>({kCapacity, kIn}), values}, {out},
-          "operand 1 has the element type 8 (XLA_FFI_DataType), which Minuet does not compute with");
+          "operand 1 is of XLA_FFI_DataType 8, which Minuet does not compute with");
   const Outcome in_other =
       site->call(site->handlers().bundle.execute, XLA_FFI_ExecutionStage_PREPARE, {}, {});
   EXPECT_EQ(in_other.code, XLA_FFI_Error_Code_INTERNAL);
@@ -423,6 +425,7 @@ std::string name_of(const ::testing::TestParamInfo<const char*>& info) {
   return std::string(info.param) == "cpu" ? "cpu" : "cuda_f32";
 }
 INSTANTIATE_TEST_SUITE_P(On, CustomCalls, ::testing::Values("cpu", "cuda:0"), name_of);
+INSTANTIATE_TEST_SUITE_P(On, CallsByThreads, ::testing::Values("cpu"), name_of);
 
 TEST(Registration, OfEveryCallOnBothPlatforms) {
   MadeUpXla& xla = fresh_xla();

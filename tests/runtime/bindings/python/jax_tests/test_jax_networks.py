@@ -60,11 +60,59 @@ def test_the_bits_of_the_abi(generator, dtype):
     assert same_bits(infer(parameters, points, x)[0], result)
 
 
-DENSE = {
-    "name": "dense",
-    "inputs": [{"name": "x", "channels": 3}],
-    "layers": [],
-}
+@pytest.mark.parametrize("options", [{}, {"frozen_batch_norms": True}, {"recompute_blocks": True}])
+def test_training_has_the_bits_of_the_abi(generator, options):
+    """One jitted step, and the same by minuet.Training."""
+    widths, capacities = [8, 8, 8, 8, 16, 16, 8, 8, 8], [80] * 5
+    network = sparse.Network("minkunet42", capacities, channels=widths, is_trained=True, momentum=0.2, **options)
+    parameters = values_of(generator, network)
+    points = cells(generator, 70)
+    x, out = generator.normal(size=(80, 4)).astype(np.float32), generator.normal(size=(80, 8)).astype(np.float32)
+
+    @jax.jit
+    def step(parameters, points, x, out):
+        cloud = network.pyramid(points)
+        result, back, statistics = jax.vjp(lambda *p: network.train(p[0], cloud, p[1]), parameters, x, has_aux=True)
+        inference = network(parameters, cloud, x)
+        return result, statistics, back(out), inference, cloud.status
+
+    result, statistics, (gradients, of_x), inference, status = step(parameters, points, x, out)
+    sparse.check(status)
+
+    context = minuet.Context()
+    device = minuet.Device(context, "cpu")
+    plan = minuet.Plan.network(context, "minkunet42", channels=widths, without_values=True, dataflow="fused")
+    training = minuet.Training(context, plan, input_gradients=[0], momentum=0.2, **options)
+    training.load(device)
+    pyramid = training.pyramid(capacities)
+    pyramid.load(device)
+    buffer = pyramid.build(device, points)
+    forward = training.forward(device, pyramid, buffer, [x], parameters, order="minuet")
+    assert same_bits(result, forward.outputs[0])
+    assert np.asarray(result)[:70].any()
+    back = training.backward(device, pyramid, buffer, forward.kept, [out], parameters, order="minuet")
+    assert same_bits(of_x, back.inputs[0])
+    assert set(statistics) == (set() if "frozen_batch_norms" in options else set(network.statistics))
+    for name, value in statistics.items():
+        assert same_bits(value, forward.statistics[name])
+    assert set(gradients) == set(network.parameters)
+    for name, gradient in gradients.items():
+        if name in network.statistics:
+            assert not gradient.any()
+        else:
+            assert same_bits(gradient, back.parameters[name]), name
+    # The cloud serves inference, too.
+    plan.load(device)
+    values = minuet.Parameters(plan, device)
+    values.set(parameters)
+    assert same_bits(inference, pyramid.run(plan, device, buffer, x, parameters=values))
+
+
+def test_a_network_for_inference_has_no_training(generator):
+    network = sparse.Network("minkunet42", [16] * 5, channels=[8] * 9)
+    cloud = network.pyramid(cells(generator, 10))
+    with pytest.raises(ValueError, match="is_trained=True"):
+        network.train(values_of(generator, network), cloud, jnp.zeros((16, 4)))
 
 
 def test_wrong_operands(generator):
