@@ -44,6 +44,9 @@ DEVICE_ONLY = ("kernels_templates/core/", "kernels_templates/map/", "kernels_tem
                "kernels_templates/space/", "kernels_templates/batch_norm/",
                "tests/kernels_templates/device/",
                "tests/support/software_cuda/twins/kernels_templates/")
+# The C header of jaxlib, and our header of custom calls for XLA, which programs in C include.
+JAXLIB_HEADER = "xla/ffi/api/c_api.h"
+XLA_HEADER = "runtime/bindings/xla/minuet_xla.h"
 
 
 def dependency_flags(build):
@@ -117,9 +120,14 @@ def jobs(root, options):
     if options.public:
         return
     flags = our_flags(root, options.build)
+    if (root / XLA_HEADER).exists():
+        yield options.cc, "c", XLA_HEADER, ["-std=c99", *STRICT, f"-I{root}"], ()
+    has_jaxlib = any((pathlib.Path(folder) / JAXLIB_HEADER).exists() for folder in flags if not folder.startswith("-"))
     for path in sources.code_files(root):
         if path.suffix == ".h" and path.parts[0] != "include" and not str(path).startswith(DEVICE_ONLY):
             names = named(root, path)
+            if JAXLIB_HEADER in names and not has_jaxlib:
+                continue  # What includes it is not built here either (runtime/bindings/xla/CMakeLists.txt).
             yield options.own_cxx, "c++", str(path), ["-fsyntax-only", *flags], next(
                 (ahead for ahead in READ_AHEAD if names.issuperset(ahead) and str(path) not in ahead), ())
 

@@ -21,6 +21,7 @@ TERRITORIES = [
     ("shared", r"kernels_templates/(shared/|kernels\.inc$)"),
     ("templates", r"kernels_templates/"),
     ("codegen", r"codegen/"),
+    ("custom calls", r"runtime/bindings/xla/"),
     ("runtime", r"runtime/"),
     # The command-line tool may include this header of the tests, because it uses the generated clouds too.
     ("clouds", r"tests/support/clouds\.h$"),
@@ -35,6 +36,7 @@ TERRITORIES = [
     ("llvm", r"llvm(-c)?/"),
     ("eigen", r"(Eigen|unsupported)/"),
     ("zstd", r"zstd"),
+    ("xla", r"xla/ffi/api/c_api\.h$"),  # The C header that jaxlib ships.
     ("test tools", r"(gtest|gmock|benchmark|CLI)/"),
     ("command-line tools", r"(lzf|zlib)\.h$|liblzf/"),
 ]
@@ -48,6 +50,7 @@ ALLOWED = {
     "codegen": {"shared", "codegen", "llvm", "zstd", "nvrtc"},
     "runtime": {"shared", "codegen", "runtime", "public", "llvm", "zstd", "eigen", "element", "cuda"},
     "runtime/bindings": {"public"},
+    "runtime/bindings/xla": {"public", "custom calls", "xla"},
     "tests": None,  # The value None allows headers of every territory.
     "tools": None,
     "tools/minuet": {"shared", "codegen", "public", "llvm", "cuda", "clouds", "command line", "test tools",

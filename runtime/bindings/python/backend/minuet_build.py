@@ -1,8 +1,9 @@
 """Builds the wheel: a build backend (PEP 517) that packs what CMake has built, with the standard library alone.
 
 `pip install ./runtime/bindings/python` takes the build folder that MINUET_BUILD names, else build/release of this
-repository. The wheel holds the pure Python package and an installed tree of the build beside it: lib/ (libminuet and
-minuet-compile, which it starts), bin/ (the command-line tool), include/ and share/.
+repository. The wheel holds the pure Python package and an installed tree of the build beside it: lib/ (libminuet,
+minuet-compile, which it starts, and libminuet_xla, where the build has it), bin/ (the command-line tool), include/ and
+share/.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def build_folder() -> pathlib.Path:
         if not (folder / name).exists():
             raise RuntimeError(
                 f"{folder / name} does not exist: build the library first (cmake --preset release && cmake --build "
-                "build/release --target minuet minuet_cli), or name another build folder in MINUET_BUILD"
+                "build/release --target minuet minuet_cli, and minuet_xla for JAX), or name another build folder in "
+                "MINUET_BUILD"
             )
     return folder
 

@@ -66,8 +66,10 @@ def test_name_and_contents(wheel):
         "minuet/share/doc/minuet/networks/README.md",
         "minuet/share/doc/minuet/PYTHON.md",
         f"{INFO}/licenses/LICENSE",
+        "minuet/jax/README.md",
     ):
         assert name in names
+    assert ("minuet/lib/libminuet_xla.so" in names) == (BUILD / "lib/libminuet_xla.so").exists()
     assert modes["minuet/lib/minuet-compile"] == modes["minuet/bin/minuet"] == 0o755
     assert modes[f"{INFO}/RECORD"] == modes["minuet/__init__.py"] == 0o644
     # Who distributes liblzf has to give its licence too.

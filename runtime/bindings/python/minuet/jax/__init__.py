@@ -1,0 +1,35 @@
+"""Sparse convolution networks in JAX, as custom calls of XLA."""
+
+from .._pyramid import Level, Map
+from .._types import CloudStatus, Purpose
+from ._cloud import Cloud, check, padded, pyramid
+from ._convolutions import conv
+from ._dense import to_dense
+from ._geometry import Geometry, conv_map, pool_map
+from ._network import Network
+from ._norms import Statistics, batch_norm
+from ._poolings import pool
+from ._registration import export_checks
+from ._target import target
+
+__all__ = [
+    "Cloud",
+    "CloudStatus",
+    "Geometry",
+    "Level",
+    "Map",
+    "Network",
+    "Purpose",
+    "Statistics",
+    "batch_norm",
+    "check",
+    "conv",
+    "conv_map",
+    "export_checks",
+    "padded",
+    "pool",
+    "pool_map",
+    "pyramid",
+    "target",
+    "to_dense",
+]

@@ -1,0 +1,302 @@
+"""Whole networks as one function, for inference and for training."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._plan import Plan
+from .._pyramid import Pyramid
+from .._training import Training, TrainingSizes
+from .._types import Dataflow
+from ._calls import Result, alike, call
+from ._cloud import Array, Cloud, build
+from ._geometry import FORMAT, Form, Numbers, bytes_for, head_numbers, int_array
+from ._plans import bytes_of
+from ._target import Target, context, current
+
+
+class Network:
+    """A network: a shipped one, or one of a description. Hashable by identity, and static under jit.
+
+    Args:
+        network: the name of a shipped network (minuet.shipped_networks()), or the JSON description as a dict or a text.
+        level_capacity: the most voxels of each level.
+        dtype: of features, and in which weights are stored while it runs: "float32", "float16", "bfloat16" or "tf32".
+        channels, in_channels, shape: as of minuet.Plan.network.
+        bounds: the least and the greatest coordinates that clouds may have, the batch index first.
+        batch_size: how many clouds there are, which networks with dense outputs or global poolings need.
+        is_trained: whether train() is there. Clouds then have what its backward pass reads, too.
+        momentum, frozen_batch_norms, recompute_blocks: as of minuet.Training.
+
+    Attributes:
+        parameters: the shape and dtype of each parameter, by its name: a pytree like that of the parameters.
+    """
+
+    def __init__(
+        self,
+        network: str | Mapping[str, Any],
+        level_capacity: Sequence[int],
+        *,
+        dtype: str = "float32",
+        channels: Sequence[int] | None = None,
+        in_channels: int = 0,
+        shape: Sequence[int] | None = None,
+        bounds: tuple[Numbers, Numbers] | None = None,
+        batch_size: int = 0,
+        is_trained: bool = False,
+        momentum: float = 0.1,
+        frozen_batch_norms: bool = False,
+        recompute_blocks: bool = False,
+    ) -> None:
+        is_name = isinstance(network, str) and not network.lstrip().startswith("{")
+        named: dict[str, Any] = {"name": network} if is_name else {"description": network}
+        self._plan = Plan.network(
+            context(),
+            **named,
+            dtype=dtype,
+            channels=channels,
+            in_channels=in_channels,
+            shape=shape,
+            dataflow=Dataflow.FUSED,
+            without_values=True,
+        )
+        levels = self._plan.info.levels
+        if len(level_capacity) != levels:
+            raise ValueError(f"level_capacity has {len(level_capacity)} numbers, and the network has {levels} levels")
+        self._batch_size = batch_size
+        self._training: Training | None = None
+        self.training_numbers: Numbers = ()
+        self.momentum = momentum
+        if is_trained:
+            inputs = range(self._plan.info.inputs)
+            self._training = Training(
+                context(),
+                self._plan,
+                input_gradients=inputs,
+                momentum=momentum,
+                frozen_batch_norms=frozen_batch_norms,
+                recompute_blocks=recompute_blocks,
+            )
+            bits = sum(1 << number for number in inputs)
+            self.training_numbers = (FORMAT, bits, int(frozen_batch_norms), int(recompute_blocks))
+        if self._training is not None:
+            self._pyramid = self._training.pyramid(level_capacity, bounds=bounds, batch_size=batch_size)
+        else:
+            self._pyramid = Pyramid(
+                context(), network=self._plan, level_capacity=level_capacity, bounds=bounds, batch_size=batch_size
+            )
+        kind = 2 if is_trained else 1
+        self._numbers = head_numbers(self._plan.info.ndim, batch_size, bounds, 0, kind=kind)
+        self._numbers += [len(level_capacity), *level_capacity, 0]
+        self.capacities = tuple(level_capacity)
+        self.parameters = {item.name: jax.ShapeDtypeStruct(item.shape, jnp.float32) for item in self._plan.parameters}
+        #: The names of the parameters that are running statistics of batch norms.
+        self.statistics = tuple(
+            name for name in self.parameters if name.rpartition(".")[2] in ("running_mean", "running_var")
+        )
+        self.has_new_statistics = bool(self.statistics) and not frozen_batch_norms
+
+    @property
+    def form(self) -> Form:
+        """What custom calls need to know."""
+        return _form(self, current())
+
+    def pyramid(self, coordinates: Any, count: Any = None) -> Cloud:
+        """Builds the levels and maps of a cloud: coordinates int32 [rows, 1 + axes] with the batch index first, and how
+        many of the rows there are, int32 [1] (None: all)."""
+        points, buffer, counts, status = build(self, bytes_for(self._pyramid), coordinates, count)
+        return Cloud(points, buffer, counts, status, {}, self)
+
+    def __call__(self, parameters: Mapping[str, Any], cloud: Cloud, *features: Any) -> Array | tuple[Array, ...]:
+        """Runs the network at inference.
+
+        Args:
+            parameters: one array for each entry of `parameters`, of any floating-point dtype.
+            cloud: of pyramid().
+            features: one array for each input: [capacity of its level, channels]. Rows of the first level are in the
+                order of the coordinates.
+
+        Returns:
+            The output, or a tuple of as many as the network has.
+        """
+        arrays, results = self._operands(cloud, features)
+        made = call(
+            "minuet_run",
+            results,
+            [cloud.buffer, *arrays, *self.values(parameters)],
+            workspace=_workspace(self, current()),
+            map=np.int64(0),
+            parameters=np.int64(len(self.parameters) > 0),
+            **self.form.attributes,
+        )
+        return made[0] if len(made) == 1 else made
+
+    def train(
+        self, parameters: Mapping[str, Any], cloud: Cloud, *features: Any
+    ) -> tuple[Array | tuple[Array, ...], dict[str, Array]]:
+        """Runs the network in training: batch norms use the statistics of the batch. Differentiable by parameters and
+        features, in one more call. Arguments are those of a call of the network; the parameters are float32.
+
+        Returns:
+            The output, or a tuple of as many as the network has, and the new running statistics by their names, which
+            replace those of the parameters.
+
+        Raises:
+            ValueError: the network was made without is_trained, or as for inference.
+        """
+        if self._training is None:
+            raise ValueError("this network is for inference only: make it with is_trained=True")
+        arrays, _ = self._operands(cloud, features)
+        values = [array.astype(jnp.float32) for array in self.values(parameters)]
+        outputs, new = _train(self, *alike(cloud.buffer, values, arrays))
+        made = outputs[0] if len(outputs) == 1 else outputs
+        if not self.has_new_statistics:
+            return made, {}
+        return made, dict(zip(self.statistics, jax.lax.stop_gradient(new), strict=True))
+
+    def _operands(self, cloud: Cloud, features: Sequence[Any]) -> tuple[list[Array], list[Result]]:
+        """Returns the features as arrays, and what the outputs are."""
+        if cloud.geometry is not self:
+            raise ValueError("the cloud was made for another network: use the method pyramid of this one")
+        inputs = self._plan.inputs
+        if len(features) != len(inputs):
+            raise ValueError(f"the network has {len(inputs)} inputs, and {len(features)} arrays are given")
+        arrays = [jnp.asarray(array) for array in features]
+        for array, info in zip(arrays, inputs, strict=True):
+            wanted = (self.capacities[info.level], info.channels)
+            if array.shape != wanted or str(array.dtype) != info.dtype:
+                raise ValueError(
+                    f"{info.name} is {array.dtype} of the shape {list(array.shape)}, and {info.dtype} {list(wanted)} "
+                    "is needed (minuet.jax.padded)"
+                )
+        return arrays, self._results()
+
+    def _results(self) -> list[Result]:
+        """Returns what the outputs are."""
+        results: list[Result] = []
+        for info in self._plan.outputs:
+            rows = self._batch_size if len(info.shape) > 2 else self.capacities[info.level]
+            results.append(((rows, *(int(length or 0) for length in info.shape[1:])), jnp.dtype(info.dtype)))
+        return results
+
+    def values(self, parameters: Mapping[str, Any]) -> list[Array]:
+        """Returns the parameters in the order of their numbers.
+
+        Raises:
+            ValueError: one is missing, is not known or has another shape.
+        """
+        missing = [name for name in self.parameters if name not in parameters]
+        unknown = [name for name in parameters if name not in self.parameters]
+        if missing or unknown:
+            raise ValueError(
+                f"parameters are missing: {', '.join(missing[:8]) or 'none'}; are not known: "
+                f"{', '.join(unknown[:8]) or 'none'}"
+            )
+        made = []
+        for name, struct in self.parameters.items():
+            array = jnp.asarray(parameters[name])
+            if array.shape != struct.shape:
+                raise ValueError(f"{name} has the shape {list(array.shape)}, and {list(struct.shape)} is needed")
+            made.append(array)
+        return made
+
+
+@functools.lru_cache(maxsize=64)
+def _form(network: Network, target: Target) -> Form:
+    plan = network._plan
+    data = bytes_of(plan, target)
+    return Form(
+        tuple(network._numbers), network.capacities, plan.info.ndim, data, network.training_numbers, network.momentum
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _workspace(network: Network, target: Target) -> int:
+    if target.arch == "cpu":
+        return 0
+    network._plan.compile(target.arch)
+    return max(1, network._pyramid.run_bytes(network._plan, target.arch))
+
+
+@functools.lru_cache(maxsize=64)
+def _sizes(network: Network, target: Target) -> TrainingSizes:
+    """Returns the sizes of the memory of one step. What is kept has room for the CPU and for the target."""
+    training = network._training
+    assert training is not None
+    found = training.bytes("cpu", network._pyramid)
+    if target.arch == "cpu":
+        return TrainingSizes(found.kept, 0, 0)
+    other = training.bytes(target.arch, network._pyramid)
+    return TrainingSizes(max(found.kept, other.kept), max(1, other.forward_workspace), max(1, other.backward_workspace))
+
+
+def _numbers_of(network: Network) -> Any:
+    names = list(network.parameters)
+    return int_array([names.index(name) for name in network.statistics])
+
+
+def _forward(network: Network, buffer: Any, values: list[Any], arrays: list[Any]) -> tuple[Any, Any, Any]:
+    """Returns the outputs, the new statistics and what the backward pass needs."""
+    sizes = _sizes(network, current())
+    outputs = network._results()
+    results = [*outputs, ((max(1, sizes.kept),), jnp.uint8)]
+    if network.has_new_statistics:
+        results += [(network.parameters[name].shape, jnp.float32) for name in network.statistics]
+    made = call(
+        "minuet_training_forward",
+        results,
+        [buffer, *arrays, *values],
+        workspace=sizes.forward_workspace,
+        statistics=_numbers_of(network),
+        **network.form.attributes,
+    )
+    count = len(outputs)
+    return tuple(made[:count]), tuple(made[count + 1 :]), made[count]
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _train(network: Network, buffer: Any, values: list[Any], arrays: list[Any]) -> tuple[Any, Any]:
+    """Returns the outputs and the new running statistics of a training step."""
+    outputs, new, _ = _forward(network, buffer, values, arrays)
+    return outputs, new
+
+
+def _train_forward(network: Network, buffer: Any, values: list[Any], arrays: list[Any]) -> tuple[Any, Any]:
+    outputs, new, kept = _forward(network, buffer, values, arrays)
+    return (outputs, new), (buffer, values, kept)
+
+
+def _train_backward(network: Network, kept: tuple[Any, ...], gradients: tuple[Any, Any]) -> tuple[Any, ...]:
+    buffer, values, tensors = kept
+    infos = network._plan.inputs
+    of_outputs = [
+        gradient
+        for gradient, (_, dtype) in zip(gradients[0], network._results(), strict=True)
+        if jnp.issubdtype(dtype, jnp.floating)
+    ]
+    trained = [name for name in network.parameters if name not in network.statistics]
+    results: list[Result] = [(network.parameters[name].shape, jnp.float32) for name in trained]
+    results += [((network.capacities[info.level], info.channels), jnp.dtype(info.dtype)) for info in infos]
+    made = call(
+        "minuet_training_backward",
+        results,
+        [buffer, *values, *of_outputs, tensors],
+        workspace=_sizes(network, current()).backward_workspace,
+        statistics=_numbers_of(network),
+        **network.form.attributes,
+    )
+    by_name = dict(zip(trained, made, strict=False))
+    of_values = [
+        by_name[name] if name in by_name else jnp.zeros_like(value)
+        for name, value in zip(network.parameters, values, strict=True)
+    ]
+    return None, of_values, list(made[len(trained) :])
+
+
+_train.defvjp(_train_forward, _train_backward)

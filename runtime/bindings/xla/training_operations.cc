@@ -1,0 +1,150 @@
+// The custom calls of the two passes of a network's training plan.
+#include "runtime/bindings/xla/described.h"
+#include "runtime/bindings/xla/operation.h"
+
+namespace minuet_xla {
+namespace {
+
+// What both passes share.
+class PassOperation : public XlaOperation {
+ public:
+  explicit PassOperation(const XlaAttributes& attributes)
+      : training_(shared_training(attributes)), pyramid_(shared_pyramid(attributes)) {
+    const minuet_plan_info info = training_->network().info();
+    inputs_ = info.inputs;
+    outputs_ = info.outputs;
+    parameters_ = info.parameter_tensors;
+    is_statistic_.resize(static_cast<std::size_t>(parameters_));
+    for (const std::int64_t number : attributes.integers("statistics")) {
+      if (number < 0 || number >= parameters_) refuse("the attribute statistics names no parameter");
+      is_statistic_[static_cast<std::size_t>(number)] = true;
+    }
+  }
+  void load(const XlaPlace& place) override {
+    once_(place, [&] {
+      training_->load(place);
+      sizes_of(place) = training_->training().bytes(place.arch, pyramid_->pyramid());
+    });
+  }
+
+ protected:
+  minuet_training_sizes& sizes_of(const XlaPlace& place) {
+    const std::lock_guard lock(mutex_);
+    return sizes_[&place];
+  }
+  // Returns `count` operands, or results, and moves `place` behind them.
+  static std::vector<minuet_array> operands_of(const XlaCall& call, std::int64_t& place, std::int64_t count) {
+    std::vector<minuet_array> arrays;
+    for (std::int64_t i = 0; i < count; ++i) arrays.push_back(call.operand(place++).array());
+    return arrays;
+  }
+  static std::vector<minuet_array> results_of(const XlaCall& call, std::int64_t& place, std::int64_t count) {
+    std::vector<minuet_array> arrays;
+    for (std::int64_t i = 0; i < count; ++i) arrays.push_back(call.result(place++).array());
+    return arrays;
+  }
+  // Returns one array for each parameter: a result for statistics, or for all that are
+  // none, and no data for the others.
+  std::vector<minuet_array> results_by_parameter(const XlaCall& call, std::int64_t& place,
+                                                 std::vector<minuet_array> parameters,
+                                                 bool of_statistics) const {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      parameters[i].data = nullptr;
+      if (is_statistic_[i] == of_statistics) parameters[i] = call.result(place++).array();
+    }
+    return parameters;
+  }
+  // The fields that the arguments of both passes have.
+  template <class Arguments>
+  void fill(Arguments& arguments, const XlaArray& buffer, const std::vector<minuet_array>& parameters,
+            const XlaWorkspace& workspace) const {
+    arguments.pyramid = pyramid_->pyramid().get();
+    arguments.buffer = buffer.of<void>(XLA_FFI_DataType_U8, 1);
+    arguments.buffer_bytes = buffer.elements();
+    arguments.parameters = parameters.data();
+    arguments.parameter_count = static_cast<std::int32_t>(parameters.size());
+    arguments.weights_order = MINUET_WEIGHTS_MINUET;
+    arguments.workspace = workspace.data();
+    arguments.workspace_bytes = workspace.bytes();
+  }
+
+  std::shared_ptr<XlaTraining> training_;
+  std::shared_ptr<XlaPyramid> pyramid_;
+  std::int64_t inputs_ = 0, outputs_ = 0, parameters_ = 0;
+  std::vector<bool> is_statistic_;
+
+ private:
+  OnceByPlace once_;
+  std::mutex mutex_;
+  std::map<const XlaPlace*, minuet_training_sizes> sizes_;
+};
+
+class ForwardPassOperation final : public PassOperation {
+ public:
+  using PassOperation::PassOperation;
+  void run(const XlaPlace& place, const XlaCall& call) override {
+    std::int64_t operand = 1, result = 0;
+    const std::vector<minuet_array> inputs = operands_of(call, operand, inputs_);
+    const std::vector<minuet_array> parameters = operands_of(call, operand, parameters_);
+    const std::vector<minuet_array> outputs = results_of(call, result, outputs_);
+    const XlaArray kept = call.result(result++);
+    std::vector<minuet_array> statistics;  // Frozen batch norms keep theirs.
+    if (!training_->is_frozen()) statistics = results_by_parameter(call, result, parameters, true);
+    call.require(operand, result, true);
+    const XlaWorkspace workspace(call, sizes_of(place).forward_workspace);
+    minuet_training_forward_arguments arguments = MINUET_TRAINING_FORWARD_ARGUMENTS_INIT;
+    fill(arguments, call.operand(0), parameters, workspace);
+    arguments.new_statistics = statistics.empty() ? nullptr : statistics.data();
+    arguments.inputs = inputs.data();
+    arguments.outputs = outputs.data();
+    arguments.input_count = static_cast<std::int32_t>(inputs_);
+    arguments.output_count = static_cast<std::int32_t>(outputs_);
+    arguments.kept = kept.of<void>(XLA_FFI_DataType_U8, 1);
+    arguments.kept_bytes = kept.elements();
+    training_->training().forward(place.device, arguments, call.stream());
+  }
+};
+
+class BackwardPassOperation final : public PassOperation {
+ public:
+  using PassOperation::PassOperation;
+  void run(const XlaPlace& place, const XlaCall& call) override {
+    std::int64_t operand = 1, result = 0;
+    const std::vector<minuet_array> parameters = operands_of(call, operand, parameters_);
+    std::vector<minuet_array> out_gradients;
+    for (std::int32_t i = 0; i < outputs_; ++i) {
+      // Integers, the results of an argmax, have no gradient.
+      const bool is_integer = training_->network().output(i).element == MINUET_ELEMENT_I32;
+      out_gradients.push_back(is_integer ? minuet_array{} : call.operand(operand++).array());
+    }
+    const XlaArray kept = call.operand(operand++);
+    const std::vector<minuet_array> gradients = results_by_parameter(call, result, parameters, false);
+    std::vector<minuet_array> input_gradients;
+    for (std::int64_t i = 0; i < inputs_; ++i) {
+      const bool is_wanted = training_->input_gradients() >> i & 1;
+      input_gradients.push_back(is_wanted ? call.result(result++).array() : minuet_array{});
+    }
+    call.require(operand, result, true);
+    const XlaWorkspace workspace(call, sizes_of(place).backward_workspace);
+    minuet_training_backward_arguments arguments = MINUET_TRAINING_BACKWARD_ARGUMENTS_INIT;
+    fill(arguments, call.operand(0), parameters, workspace);
+    arguments.out_gradients = out_gradients.data();
+    arguments.out_gradient_count = static_cast<std::int32_t>(outputs_);
+    arguments.parameter_gradients = gradients.data();
+    arguments.input_gradients = training_->input_gradients() ? input_gradients.data() : nullptr;
+    arguments.kept = kept.of<void>(XLA_FFI_DataType_U8, 1);
+    arguments.kept_bytes = kept.elements();
+    training_->training().backward(place.device, arguments, call.stream());
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<XlaOperation> make_training_forward(const XlaAttributes& attributes) {
+  return std::make_unique<ForwardPassOperation>(attributes);
+}
+std::unique_ptr<XlaOperation> make_training_backward(const XlaAttributes& attributes) {
+  return std::make_unique<BackwardPassOperation>(attributes);
+}
+
+}  // namespace minuet_xla

@@ -1,0 +1,103 @@
+"""Runs in a process of its own, for test_jax_processes.py: clouds on four devices of the host."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import minuet.jax as sparse
+import numpy as np
+from jax.sharding import PartitionSpec as P
+from jax_problems import cells, convolved, expect_close, in_double, same_bits
+
+RANKS, ROWS = 4, 64
+CLOUDS = P("clouds")
+GEOMETRY = sparse.Geometry([sparse.Level(ROWS)], {"same": sparse.conv_map(0, 0, 3)})
+
+
+def shards(generator):
+    """Clouds of different sizes, side by side, with NaN in rows past their counts."""
+    counts = np.array([50, 7, 33, 64], np.int32)
+    points = np.zeros((RANKS * ROWS, 4), np.int32)
+    x = np.full((RANKS * ROWS, 4), np.nan, np.float32)
+    for rank, count in enumerate(counts):
+        points[rank * ROWS : rank * ROWS + count] = cells(generator, count)
+        x[rank * ROWS : rank * ROWS + count] = generator.normal(size=(count, 4))
+    return points, counts, x
+
+
+def loss_of(weight, scale, points, count, x, axis_name):
+    cloud = sparse.pyramid(GEOMETRY, points, count)
+    y = sparse.conv(cloud, "same", x, weight)
+    before = sparse.Statistics(jnp.zeros(6), jnp.ones(6))
+    y, after = sparse.batch_norm(cloud, 0, y, scale, None, before, relu=True, axis_name=axis_name)
+    return (y**3).sum(), (cloud.status, after)
+
+
+def test_training_step(mesh, generator):
+    """Gradients of weights are summed over the shards, and batch norm shares statistics: as float64 on one device."""
+    points, counts, x = shards(generator)
+    weight, scale = generator.normal(size=(27, 4, 6)).astype(np.float32), generator.normal(size=6).astype(np.float32)
+
+    def step(weight, scale, points, count, x):
+        gradient = jax.value_and_grad(loss_of, argnums=(0, 1), has_aux=True)
+        (loss, (status, after)), gradients = gradient(weight, scale, points, count, x, "clouds")
+        return jax.lax.psum(loss, "clouds"), gradients, status, after
+
+    sharded = jax.jit(
+        jax.shard_map(step, mesh=mesh, in_specs=(P(), P(), CLOUDS, CLOUDS, CLOUDS), out_specs=(P(), P(), CLOUDS, P()))
+    )
+    loss, gradients, status, after = sharded(weight, scale, points, counts, x)
+    assert status.shape == (RANKS,)
+    sparse.check(status)
+    assert same_bits(sharded(weight, scale, points, counts, x), (loss, gradients, status, after))
+
+    # In float64 all voxels are rows of one convolution, and the clouds differ by their batch indices.
+    used = (np.arange(ROWS) < counts[:, None]).reshape(-1)
+    pairs, base = [], 0
+    for rank, count in enumerate(counts):
+        cloud = sparse.pyramid(GEOMETRY, points[rank * ROWS : (rank + 1) * ROWS], jnp.array([count], jnp.int32))
+        listed, number = cloud.pairs["same"]
+        pairs.append(np.asarray(listed)[: int(number[0])] + np.array([0, base, base]))
+        base += int(count)
+    convolve = convolved(np.concatenate(pairs), base)
+
+    def reference(weight, scale):
+        y = convolve(jnp.asarray(x[used], weight.dtype), weight)
+        y = (y - y.mean(0)) / jnp.sqrt(y.var(0) + 1e-5) * scale
+        return (jnp.maximum(y, 0) ** 3).sum()
+
+    expected, wide = in_double(reference, weight, scale, out=np.float64(1))
+    expect_close(loss, expected, "float32")
+    for gradient, each in zip(gradients, wide, strict=True):
+        expect_close(gradient, each, "float32")
+    with jax.enable_x64(True):
+        y = np.asarray(convolve(jnp.asarray(x[used], jnp.float64), jnp.asarray(weight, jnp.float64)))
+    expect_close(after.mean, 0.1 * y.mean(0), "float32")
+    expect_close(after.variance, 0.9 + 0.1 * y.var(0, ddof=1), "float32")
+
+
+def test_inference(mesh, generator):
+    """Each shard gives the bits of a device that is alone."""
+    points, counts, x = shards(generator)
+    weight = jnp.asarray(generator.normal(size=(27, 4, 6)), jnp.float32)
+
+    def infer(points, count, x):
+        return sparse.conv(sparse.pyramid(GEOMETRY, points, count), "same", x, weight)
+
+    whole = jax.jit(jax.shard_map(infer, mesh=mesh, in_specs=CLOUDS, out_specs=CLOUDS))(points, counts, x)
+    for rank in range(RANKS):
+        rows = slice(rank * ROWS, (rank + 1) * ROWS)
+        assert same_bits(whole[rows], jax.jit(infer)(points[rows], counts[rank : rank + 1], x[rows]))
+
+
+def main() -> None:
+    assert jax.device_count() == RANKS
+    mesh = jax.make_mesh((RANKS,), ("clouds",), axis_types=(jax.sharding.AxisType.Auto,))
+    generator = np.random.default_rng()
+    test_training_step(mesh, generator)
+    test_inference(mesh, generator)
+    print("done")
+
+
+if __name__ == "__main__":
+    main()

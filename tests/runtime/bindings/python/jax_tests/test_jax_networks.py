@@ -1,0 +1,151 @@
+"""Whole networks in JAX: the bits of the C ABI, dense outputs, and what is refused."""
+
+from __future__ import annotations
+
+import minuet
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+
+sparse = pytest.importorskip("minuet.jax", exc_type=ImportError)
+
+from jax_problems import cells, same_bits  # noqa: E402
+
+
+def values_of(generator, network):
+    """Random parameters: variances above 0, and the rest small."""
+    made = {}
+    for name, struct in network.parameters.items():
+        values = generator.normal(size=struct.shape) * 0.2
+        made[name] = (np.abs(values) + 0.5 if name.endswith("running_var") else values).astype(np.float32)
+    return made
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_the_bits_of_the_abi(generator, dtype):
+    """MinkUNet42 with small widths as one jitted function, and the same by the package without jax."""
+    widths = [8, 8, 8, 8, 16, 16, 8, 8, 8]
+    plan_options = {"channels": widths, "dtype": dtype, "dataflow": "fused", "without_values": True}
+    context = minuet.Context()
+    plan = minuet.Plan.network(context, "minkunet42", **plan_options)
+    capacities = [80] * plan.info.levels
+    network = sparse.Network("minkunet42", capacities, channels=widths, dtype=dtype)
+    parameters = values_of(generator, network)
+    points = cells(generator, 70)
+    x = generator.normal(size=(80, plan.info.in_channels)).astype(dtype)
+
+    @jax.jit
+    def infer(parameters, points, x):
+        cloud = network.pyramid(points)
+        return network(parameters, cloud, x), cloud.status
+
+    result, status = infer(parameters, points, x)
+    sparse.check(status)
+
+    device = minuet.Device(context, "cpu")
+    plan.load(device)
+    pyramid = minuet.Pyramid(context, network=plan, level_capacity=capacities)
+    pyramid.load(device)
+    values = minuet.Parameters(plan, device)
+    values.set(parameters)
+    got = pyramid.run(plan, device, pyramid.build(device, points), x, parameters=values)
+    assert same_bits(result, got)
+    assert np.asarray(result).astype(np.float32)[:70].any()
+    assert not result[70:].any()
+    other = infer({name: 2 * value for name, value in parameters.items()}, points, x)[0]
+    assert not same_bits(other, result)
+    assert same_bits(infer(parameters, points, x)[0], result)
+
+
+@pytest.mark.parametrize("options", [{}, {"frozen_batch_norms": True}, {"recompute_blocks": True}])
+def test_training_has_the_bits_of_the_abi(generator, options):
+    """One jitted step, and the same by minuet.Training."""
+    widths, capacities = [8, 8, 8, 8, 16, 16, 8, 8, 8], [80] * 5
+    network = sparse.Network("minkunet42", capacities, channels=widths, is_trained=True, momentum=0.2, **options)
+    parameters = values_of(generator, network)
+    points = cells(generator, 70)
+    x, out = generator.normal(size=(80, 4)).astype(np.float32), generator.normal(size=(80, 8)).astype(np.float32)
+
+    @jax.jit
+    def step(parameters, points, x, out):
+        cloud = network.pyramid(points)
+        result, back, statistics = jax.vjp(lambda *p: network.train(p[0], cloud, p[1]), parameters, x, has_aux=True)
+        inference = network(parameters, cloud, x)
+        return result, statistics, back(out), inference, cloud.status
+
+    result, statistics, (gradients, of_x), inference, status = step(parameters, points, x, out)
+    sparse.check(status)
+
+    context = minuet.Context()
+    device = minuet.Device(context, "cpu")
+    plan = minuet.Plan.network(context, "minkunet42", channels=widths, without_values=True, dataflow="fused")
+    training = minuet.Training(context, plan, input_gradients=[0], momentum=0.2, **options)
+    training.load(device)
+    pyramid = training.pyramid(capacities)
+    pyramid.load(device)
+    buffer = pyramid.build(device, points)
+    forward = training.forward(device, pyramid, buffer, [x], parameters, order="minuet")
+    assert same_bits(result, forward.outputs[0])
+    assert np.asarray(result)[:70].any()
+    back = training.backward(device, pyramid, buffer, forward.kept, [out], parameters, order="minuet")
+    assert same_bits(of_x, back.inputs[0])
+    assert set(statistics) == (set() if "frozen_batch_norms" in options else set(network.statistics))
+    for name, value in statistics.items():
+        assert same_bits(value, forward.statistics[name])
+    assert set(gradients) == set(network.parameters)
+    for name, gradient in gradients.items():
+        if name in network.statistics:
+            assert not gradient.any()
+        else:
+            assert same_bits(gradient, back.parameters[name]), name
+    # The cloud serves inference, too.
+    plan.load(device)
+    values = minuet.Parameters(plan, device)
+    values.set(parameters)
+    assert same_bits(inference, pyramid.run(plan, device, buffer, x, parameters=values))
+
+
+def test_a_network_for_inference_has_no_training(generator):
+    network = sparse.Network("minkunet42", [16] * 5, channels=[8] * 9)
+    cloud = network.pyramid(cells(generator, 10))
+    with pytest.raises(ValueError, match="is_trained=True"):
+        network.train(values_of(generator, network), cloud, jnp.zeros((16, 4)))
+
+
+def test_wrong_operands(generator):
+    network = sparse.Network("minkunet42", [16] * 5, channels=[8] * 9)
+    parameters = values_of(generator, network)
+    points = cells(generator, 10)
+    cloud = network.pyramid(points)
+    x = jnp.zeros((16, 4))
+    first = next(iter(parameters))
+    with pytest.raises(ValueError, match=f"parameters are missing: {first}; are not known: none"):
+        network({name: value for name, value in parameters.items() if name != first}, cloud, x)
+    with pytest.raises(ValueError, match="are not known: other"):
+        network({**parameters, "other": x}, cloud, x)
+    with pytest.raises(ValueError, match=f"{first} has the shape"):
+        network({**parameters, first: x}, cloud, x)
+    with pytest.raises(ValueError, match=r"float32 of the shape \[15, 4\], and float32 \[16, 4\]"):
+        network(parameters, cloud, x[1:])
+    with pytest.raises(ValueError, match="1 inputs, and 2 arrays"):
+        network(parameters, cloud, x, x)
+    with pytest.raises(ValueError, match="another network"):
+        sparse.Network("minkunet42", [16] * 5, channels=[8] * 9)(parameters, cloud, x)
+    with pytest.raises(ValueError, match="belongs to a Network"):
+        sparse.conv(cloud, "same", x, jnp.zeros((27, 4, 4)))
+    with pytest.raises(ValueError, match="2 numbers, and the network has 5 levels"):
+        sparse.Network("minkunet42", [16, 16])
+    with pytest.raises(minuet.NotFoundError):
+        sparse.Network("no network", [16])
+
+
+def test_too_small_capacities(generator):
+    network = sparse.Network("minkunet42", [64, 2, 64, 64, 64], channels=[8] * 9)
+    cloud = network.pyramid(cells(generator, 60))
+    result = network(values_of(generator, network), cloud, jnp.ones((64, 4)))
+    assert not result.any()
+    with pytest.raises(ValueError, match="PAST_CAPACITY"):
+        sparse.check(cloud)

@@ -1,0 +1,199 @@
+"""Ops of minuet.jax with random inputs, and their gradients, against float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+
+sparse = pytest.importorskip("minuet.jax", exc_type=ImportError)
+
+from jax_problems import (  # noqa: E402
+    cells,
+    coarse_pairs,
+    convolved,
+    expect_close,
+    in_double,
+    normal,
+    poisoned,
+    pooled,
+    same_bits,
+    spread,
+)
+
+# The number of axes, the kernel, the stride, and whether the op leads back.
+KERNELS = {
+    "submanifold": (3, (3, 3, 3), 1, False),
+    "even": (3, (2, 2, 2), 1, False),
+    "point": (3, (1, 1, 1), 1, False),
+    "line": (1, (5,), 1, False),
+    "plane": (2, (3, 3), 1, False),
+    "four axes": (4, (3, 1, 3, 2), 1, False),
+    "down": (3, (2, 2, 2), 2, False),
+    "wide": (3, (3, 3, 3), 2, False),
+    "up": (3, (2, 2, 2), 2, True),
+    "wide up": (3, (3, 3, 3), 2, True),
+}
+
+
+def problem_of(generator, name, make, count=50):
+    """Returns the cloud of a kernel, whose coordinates are the first rows of more, and its pairs."""
+    ndim, size, stride, transposed = KERNELS[name]
+    levels = [sparse.Level(77)] + ([sparse.Level(91, 0, stride)] if stride > 1 else [])
+    geometry = sparse.Geometry(levels, {"map": make(0, len(levels) - 1, size)}, ndim=ndim)
+    points = np.concatenate([cells(generator, count, ndim), np.full((9, 1 + ndim), 7, np.int32)])
+    cloud = jax.jit(lambda: sparse.pyramid(geometry, points, jnp.array([count], jnp.int32)))()
+    sparse.check(cloud)
+    pairs, fine, coarse = coarse_pairs(cloud, size, stride, transposed=transposed)
+    ends = [(0, fine), (len(levels) - 1, coarse)]
+    return cloud, pairs, ends[::-1] if transposed else ends, transposed
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(name, "float32") for name in KERNELS] + [("submanifold", "float16"), ("up", "float16"), ("down", "bfloat16")],
+)
+def test_convolution(generator, name, dtype):
+    groups = 2 if name in ("submanifold", "down", "up", "plane") else 1
+    cloud, pairs, ((source, rows), (target, out_rows)), transposed = problem_of(generator, name, sparse.conv_map)
+    volume = cloud.geometry.volume("map")
+    x, out = normal(generator, rows, 6, dtype=dtype), normal(generator, out_rows, 8, dtype=dtype)
+    # Weights are rounded to the dtype of the features, so both sides get rounded ones.
+    weight = normal(generator, volume, 6 // groups, 8, dtype=dtype).astype(jnp.float32)
+    bias = normal(generator, 8)
+
+    def ours(x, weight, bias):
+        return sparse.conv(cloud, "map", x, weight, bias, groups=groups, transposed=transposed)
+
+    def both(x, weight, bias, out):
+        result, back = jax.vjp(ours, x, weight, bias)
+        return result, back(out)
+
+    given = (poisoned(x, cloud.capacity(source)), weight, bias, poisoned(out, cloud.capacity(target)))
+    result, gradients = jax.jit(both)(*given)
+    assert result.dtype == x.dtype
+    assert gradients[0].dtype == x.dtype
+    assert gradients[1].dtype == weight.dtype
+    assert not result[out_rows:].any()
+    assert not gradients[0][rows:].any()
+    convolve = convolved(pairs, out_rows)
+    expected = in_double(lambda x, w, b: convolve(x, spread(w, groups)) + b, x, weight, bias, out=out)
+    size = float(np.abs(expected[0]).max()) + 1
+    expect_close(result[:out_rows], expected[0], dtype, size)
+    for gradient, wide in zip((gradients[0][:rows], *gradients[1:]), expected[1], strict=True):
+        expect_close(gradient, wide, dtype)
+    if name == "point":
+        assert same_bits(both(*given), (result, gradients))  # op by op, without jit
+
+
+@pytest.mark.parametrize("reduction", ["max", "average", "sum"])
+@pytest.mark.parametrize("name", ["submanifold", "down", "up"])
+def test_pooling(generator, name, reduction):
+    cloud, pairs, ((source, rows), (target, out_rows)), transposed = problem_of(generator, name, sparse.pool_map, 30)
+    x, out = normal(generator, rows, 3), normal(generator, out_rows, 3)
+    given = (poisoned(x, cloud.capacity(source)), poisoned(out, cloud.capacity(target)))
+
+    @jax.jit
+    def both(x, out):
+        result, back = jax.vjp(lambda x: sparse.pool(cloud, "map", x, reduction, transposed=transposed), x)
+        return result, back(out)
+
+    result, (gradient,) = both(*given)
+    assert not result[out_rows:].any()
+    assert not gradient[rows:].any()
+    expected, (wide,) = in_double(pooled(pairs, out_rows, reduction), x, out=out)
+    expect_close(result[:out_rows], expected, "float32")
+    expect_close(gradient[:rows], wide, "float32")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "has_residual", "relu", "has_statistics"),
+    [
+        ("float32", False, False, True),
+        ("float32", False, True, False),
+        ("float32", True, False, False),
+        ("float32", True, True, True),
+        ("float16", True, True, True),
+    ],
+)
+def test_batch_norm(generator, dtype, has_residual, relu, has_statistics):
+    cloud, _, ((_, rows), _), _ = problem_of(generator, "point", sparse.conv_map)
+    x, out, residual = (normal(generator, rows, 5, dtype=dtype) for _ in range(3))
+    weight, bias, mean = (normal(generator, 5) for _ in range(3))
+    variance = normal(generator, 5) ** 2
+    before = sparse.Statistics(mean, variance) if has_statistics else None
+
+    def ours(x, weight, bias, residual):
+        added = residual if has_residual else None
+        return sparse.batch_norm(cloud, 0, x, weight, bias, before, momentum=0.3, eps=1e-3, residual=added, relu=relu)
+
+    @jax.jit
+    def both(x, weight, bias, residual, out):
+        result, back, after = jax.vjp(ours, x, weight, bias, residual, has_aux=True)
+        return result, back(out), after
+
+    def reference(x, weight, bias, residual):
+        normalized = (x - x.mean(0)) / jnp.sqrt(x.var(0) + 1e-3)
+        result = normalized * weight + bias + (residual if has_residual else 0)
+        return jnp.where(result > 0, result, 0) if relu else result
+
+    capacity = cloud.capacity(0)
+    result, gradients, after = both(
+        poisoned(x, capacity), weight, bias, poisoned(residual, capacity), poisoned(out, capacity)
+    )
+    expected, wide = in_double(reference, x, weight, bias, residual, out=out)
+    assert not result[rows:].any()
+    expect_close(result[:rows], expected, dtype, 4)
+    for place, (gradient, each) in enumerate(zip(gradients, wide, strict=True)):
+        if place in (0, 3):
+            assert not gradient[rows:].any()
+            gradient = gradient[:rows]
+        expect_close(gradient, each, dtype, 4)
+    if not has_statistics:
+        assert after is None
+        return
+    double = np.asarray(x).astype(np.float64)
+    expect_close(after.mean, 0.7 * np.asarray(mean) + 0.3 * double.mean(0), "float32")
+    expect_close(after.variance, 0.7 * np.asarray(variance) + 0.3 * double.var(0, ddof=1), "float32")
+
+
+def test_to_dense(generator):
+    cloud, _, (_, (level, rows)), _ = problem_of(generator, "down", sparse.conv_map)
+    x = poisoned(normal(generator, rows, 4), cloud.capacity(level))
+    dense, back = jax.vjp(lambda x: sparse.to_dense(cloud, level, x, (2, 1, 2), 2), x)
+    expected = np.zeros((2, 2, 1, 2, 4), np.float32)
+    inside = np.zeros(len(x), bool)
+    for row, (b, *point) in enumerate(np.asarray(cloud.coordinates(level))[:rows].tolist()):
+        cell = tuple(p // 2 for p in point)
+        inside[row] = all(0 <= c < n for c, n in zip(cell, (2, 1, 2), strict=True))
+        if inside[row]:
+            expected[(b, *cell)] = x[row]
+    assert inside.any()
+    assert not inside[:rows].all()
+    assert same_bits(dense, expected)
+    (gradient,) = back(jnp.ones_like(dense))
+    assert (np.asarray(gradient) == inside[:, None]).all()
+
+
+def test_coordinates_and_counts(generator):
+    """Rows of the first level are the caller's, and rows past the count are zeros."""
+    ndim = 3
+    points = cells(generator, 40)
+    geometry = sparse.Geometry([sparse.Level(50), sparse.Level(50, 0, (2, 1, 4))], {})
+    cloud = sparse.pyramid(geometry, points)
+    assert cloud.counts.tolist()[:2] == [40, 40]
+    found = np.asarray(cloud.coordinates(0))
+    assert (found[:40] == points).all()
+    assert not found[40:].any()
+    step = np.array([1, 2, 1, 4])
+    coarse = np.asarray(cloud.coordinates(1))
+    wanted = np.unique(points // step * step, axis=0)
+    used = int(cloud.count(1)[0])
+    assert used == len(wanted)
+    assert np.unique(coarse[:used], axis=0).tolist() == wanted.tolist()
+    assert cloud.is_used(1).sum() == used
+    assert geometry.tensor_stride(1) == (2, 1, 4)
+    assert coarse.shape == (50, 1 + ndim)
