@@ -81,8 +81,13 @@ def batches(build, root):
     units = [Unit(entry, root, build) for entry in json.loads((build / "compile_commands.json").read_text())
              if not entry["file"].endswith(".c")]
     reached = {source for unit in units for source in unit.sources}
-    for path in sources.code_files(root):
-        if path.parts[0] in {"codegen", "runtime", "tools"} and path.suffix == ".cc" and str(root / path) not in reached:
+    left_out = [path for path in sources.code_files(root) if path.parts[0] in {"codegen", "runtime", "tools"} and
+                path.suffix == ".cc" and str(root / path) not in reached]
+    for path in left_out:
+        # The custom calls for XLA are built where jaxlib's header is.
+        if path.parts[:3] == ("runtime", "bindings", "xla"):
+            print(f"clang-tidy does not read {path}, because there is no jaxlib here")
+        else:
             sys.exit(f"{path}: in no compile command of {build}, so clang-tidy would not read it")
     groups = {}
     for unit in units:
