@@ -131,8 +131,9 @@ typedef struct minuet_training_forward_arguments {
   /* optional: one for each parameter of the plan. Those of a running_mean or running_var get the new
    * statistics; the data of the others is null. Null here: there are no new statistics */
   const minuet_array* new_statistics;
-  const int64_t* batch_count;  /* int64 [1]: the batches before this one; with is_cumulative and statistics */
-  int64_t* new_batch_count;    /* optional: int64 [1] gets 1 more, or as many if the batch has no rows */
+  const int64_t* batch_count; /* int64 [1]: the batches before this one; with is_cumulative and statistics */
+  /* optional, for networks with batch norms: int64 [1] gets 1 more, or as many if the batch has no rows */
+  int64_t* new_batch_count;
   const minuet_array* inputs;  /* as for minuet_plan_run */
   const minuet_array* outputs; /* the same */
   int32_t input_count, output_count;

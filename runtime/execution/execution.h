@@ -242,14 +242,16 @@ class Execution final : public PlanExecution {
   bool has_storage_order(i32 tensor) const;
   bool is_in_set_order(i32 tensor) const;
   /// Returns true if the caller's memory serves as the storage of the input's or output's tensor. If the
-  /// tensor has parts of a concatenation, these are in the caller's memory too.
+  /// tensor has parts of a concatenation, these are in the caller's memory too. In the passes of a training
+  /// step this holds for dense tensors only: steps between the layers write rows without gaps.
   bool is_input_in_place(std::size_t number) const {
     return !program_.is_training_pass && is_whole_input(program_, number) &&
            has_storage_order(program_.inputs[number]);
   }
   bool is_output_in_place(std::size_t number) const {
     const i32 output = program_.outputs[number];
-    return is_whole_output(program_, number) && has_storage_order(output) &&
+    return (!program_.is_training_pass || program_.tensors[output].is_dense()) &&
+           is_whole_output(program_, number) && has_storage_order(output) &&
            !llvm::is_contained(program_.kept, program_.tensors[output].storage);
   }
   /// Returns, for each storage, whether it is in the caller's memory, so that it needs no other memory.

@@ -3,13 +3,14 @@
 
 #include "runtime/program/ops/convolution.h"
 #include "runtime/training/pass_steps.h"
-#include "runtime/weights/given_weight.h"
 
 namespace minuet {
 
 BackwardSteps::BackwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes)
     : PassSteps(execution, passes, passes->backward.layers, passes->backward.steps),
       pass_(passes_->backward),
+      gradients_(passes_->parameters.size()),
+      weights_(pass_.parameters.size()),
       pairs_(pass_.program.maps.size()) {
   for (const ParameterGradientUse& use : pass_.parameters) {
     if (use.map < 0 || use.out_gradient < 0) continue;
@@ -60,9 +61,24 @@ void BackwardSteps::place(Placement& parts, Placement& kept) {
   unwanted_ = parts.take<float>(channels);
 }
 
+/// All arrays are checked before the first of them is written, so that a call that fails adds no gradients.
 llvm::Error BackwardSteps::take(const BackwardArguments& given) {
   given_ = &given;
-  return take_parameters(given);
+  MINUET_TRY(take_parameters(given));
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    gradients_[i] = static_cast<float*>(given.gradients[i].data);
+    if (passes_->parameters[i].role == ParameterRole::Weight || gradients_[i] == nullptr) continue;
+    MINUET_TRY(vector_in(given.gradients[i], given.order, passes_->parameters[i]).takeError());
+  }
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    const ParameterGradientUse& use = pass_.parameters[i];
+    if (!use.choice.problem.weight || gradients_[use.parameter] == nullptr) continue;
+    const std::string& name = passes_->parameters[use.parameter].name;
+    auto weight = find_weight(given.gradients[use.parameter], given.order, use.choice.problem.forward, name);
+    if (!weight) return annotate(weight.takeError(), "the gradient of \"" + name + "\"");
+    weights_[i] = std::move(*weight);
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error BackwardSteps::start() {
@@ -97,16 +113,9 @@ llvm::Error BackwardSteps::list_pairs(i32 map) {
   return execution_.engine().maps().compact_pairs(request);
 }
 
-llvm::Expected<float*> BackwardSteps::gradient_vector(i32 parameter) const {
-  if (parameter < 0) return nullptr;
-  const GivenArray& array = given_->gradients[parameter];
-  if (array.data == nullptr) return nullptr;
-  return vector_in(array, given_->order, passes_->parameters[parameter]);
-}
-
 /// Sets the gradient of a vector to 0, unless it is added to what is there.
 llvm::Error BackwardSteps::clear(i32 parameter) {
-  MINUET_ASSIGN(float* const gradient, gradient_vector(parameter));
+  float* const gradient = gradient_of(parameter);
   if (gradient == nullptr || given_->adds) return llvm::Error::success();
   return execution_.engine().fill_words(gradient, 0, passes_->parameters[parameter].shape.front());
 }
@@ -116,7 +125,7 @@ llvm::Error BackwardSteps::run(const PassStep& step) {
     case StepKind::NormGradient:
       return run_norm(pass_.norms[step.number]);
     case StepKind::ParameterGradient:
-      return run_parameter(pass_.parameters[step.number]);
+      return run_parameter(pass_.parameters[step.number], weights_[step.number]);
     case StepKind::AffineGradient:
       return run_affine(pass_.affines[step.number]);
     case StepKind::GroupGradient:
@@ -149,8 +158,7 @@ llvm::Error BackwardSteps::run_norm(const NormGradientUse& use) {
   params.saved = saved_[use.norm];
   const NormWorkspace workspace = norm_workspace(params.shape);
   params.pieces = workspace.pieces, params.sums = workspace.sums;
-  MINUET_ASSIGN(params.weight_gradient, gradient_vector(norm.weight));
-  MINUET_ASSIGN(params.bias_gradient, gradient_vector(norm.bias));
+  params.weight_gradient = gradient_of(norm.weight), params.bias_gradient = gradient_of(norm.bias);
   params.adds = given_->adds ? 1 : 0;
   return execution_.engine().batch_norms().backward(norm.choice, NormSteps::Both, params);
 }
@@ -171,10 +179,10 @@ llvm::Error BackwardSteps::run_again(const RecomputedNormUse& use) {
   return execution_.engine().batch_norms().forward(norm.choice, NormSteps::Apply, params);
 }
 
-llvm::Error BackwardSteps::run_parameter(const ParameterGradientUse& use) {
-  const GivenArray& array = given_->gradients[use.parameter];
-  if (array.data == nullptr) return llvm::Error::success();
-  const PlanParameter& parameter = passes_->parameters[use.parameter];
+/// `weight` says where the gradient of a weight is.
+llvm::Error BackwardSteps::run_parameter(const ParameterGradientUse& use, const GivenWeight& weight) {
+  float* const result = gradient_of(use.parameter);
+  if (result == nullptr) return llvm::Error::success();
   const ConvolutionProblem& forward = use.choice.problem.forward;
   ParameterGradientRequest request;
   request.choice = &use.choice;
@@ -187,7 +195,7 @@ llvm::Error BackwardSteps::run_parameter(const ParameterGradientUse& use) {
   request.adds = given_->adds;
   request.workspace = workspace_;
   if (!use.choice.problem.weight) {
-    MINUET_ASSIGN(request.bias_gradient, gradient_vector(use.parameter));
+    request.bias_gradient = result;
     return execution_.engine().gradients().compute(request);
   }
   if (use.out_gradient >= 0) {
@@ -198,12 +206,10 @@ llvm::Error BackwardSteps::run_parameter(const ParameterGradientUse& use) {
     request.input_rows = input.rows, request.input_ld = input.ld;
   }
   request.is_swapped = use.is_swapped;
-  auto weight = find_weight(array, given_->order, forward, parameter.name);
-  if (!weight) return annotate(weight.takeError(), "the gradient of \"" + parameter.name + "\"");
-  request.weight_gradient = static_cast<float*>(array.data);
-  std::copy_n(weight->strides.begin(), forward.ndim, request.offset_strides);
-  request.input_stride = weight->strides[forward.ndim];
-  request.output_stride = weight->strides[forward.ndim + 1];
+  request.weight_gradient = result;
+  std::copy_n(weight.strides.begin(), forward.ndim, request.offset_strides);
+  request.input_stride = weight.strides[forward.ndim];
+  request.output_stride = weight.strides[forward.ndim + 1];
   return execution_.engine().gradients().compute(request);
 }
 
@@ -215,8 +221,7 @@ llvm::Error BackwardSteps::run_affine(const AffineGradientUse& use) {
   request.gradient = gradient.data, request.gradient_ld = gradient.ld;
   request.rows = gradient.rows;
   request.row_count = level_of(use.out_gradient).count;
-  MINUET_ASSIGN(float* const scale, gradient_vector(use.scale));
-  MINUET_ASSIGN(float* const shift, gradient_vector(use.shift));
+  float *const scale = gradient_of(use.scale), *const shift = gradient_of(use.shift);
   if (scale == nullptr && shift == nullptr) return llvm::Error::success();
   request.scale_gradient = scale ? scale : unwanted_;
   request.shift_gradient = shift ? shift : unwanted_;

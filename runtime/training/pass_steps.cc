@@ -101,7 +101,8 @@ NormWorkspace PassSteps::norm_workspace(const NormShape& shape) const {
 }
 
 ForwardSteps::ForwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes)
-    : PassSteps(execution, passes, passes->forward.layers, passes->forward.steps) {}
+    : PassSteps(execution, passes, passes->forward.layers, passes->forward.steps),
+      new_vectors_(passes->parameters.size()) {}
 
 void ForwardSteps::place(Placement& parts, Placement& kept) {
   parameters_.place(parts);
@@ -109,9 +110,11 @@ void ForwardSteps::place(Placement& parts, Placement& kept) {
   place_moments(parts);
 }
 
+/// All arrays are checked before the first of them is written.
 llvm::Error ForwardSteps::take(const ForwardArguments& given) {
   given_ = &given;
-  return take_parameters(given);
+  MINUET_TRY(take_parameters(given));
+  return take_statistics();
 }
 
 llvm::Error ForwardSteps::start() { return enqueue_parameters(); }
@@ -120,22 +123,30 @@ llvm::Error ForwardSteps::run(const PassStep& step) {
   return run_norm(passes_->forward.norms[step.number], static_cast<std::size_t>(step.number));
 }
 
-/// Finds the running statistics that the batch norm changes, unless the caller wants none.
-llvm::Error ForwardSteps::take_statistics(const NormUse& norm, RunningStatistics& running) const {
+llvm::Error ForwardSteps::take_statistics() {
+  if (given_->new_statistics.empty()) return llvm::Error::success();
+  for (const NormUse& norm : passes_->forward.norms) {
+    for (const i32 number : {norm.mean, norm.variance}) {
+      MINUET_ASSIGN(new_vectors_[number],
+                    vector_in(given_->new_statistics[number], given_->order, passes_->parameters[number]));
+    }
+  }
+  return llvm::Error::success();
+}
+
+/// Returns the running statistics that the batch norm changes, unless the caller wants none.
+RunningStatistics ForwardSteps::statistics_of(const NormUse& norm) const {
   const BatchNormProblem& problem = norm.choice.problem;
+  RunningStatistics running = {};
   running.momentum = problem.momentum;
   running.is_cumulative = problem.is_cumulative ? 1 : 0;
-  if (given_->new_statistics.empty()) return llvm::Error::success();
+  if (given_->new_statistics.empty()) return running;
   running.mean = vector_of(norm.mean), running.variance = vector_of(norm.variance);
   running.batches = given_->batches;
-  const auto new_vector = [&](i32 number) {
-    return vector_in(given_->new_statistics[number], given_->order, passes_->parameters[number]);
-  };
-  MINUET_ASSIGN(running.new_mean, new_vector(norm.mean));
-  MINUET_ASSIGN(running.new_variance, new_vector(norm.variance));
+  running.new_mean = new_vectors_[norm.mean], running.new_variance = new_vectors_[norm.variance];
   // All batch norms read the number of batches, which may be replaced in place, so the last one counts.
   if (&norm == &passes_->forward.norms.back()) running.new_batches = given_->new_batches;
-  return llvm::Error::success();
+  return running;
 }
 
 llvm::Error ForwardSteps::run_norm(const NormUse& norm, std::size_t number) {
@@ -156,7 +167,7 @@ llvm::Error ForwardSteps::run_norm(const NormUse& norm, std::size_t number) {
     const i64 channels = norm.choice.problem.channels;
     return execution_.engine().fill_words(saved_[number] + 2 * channels, 0, 1);
   }
-  MINUET_TRY(take_statistics(norm, params.running));
+  params.running = statistics_of(norm);
   params.merged = moments_[number];
   const NormWorkspace workspace = norm_workspace(params.shape);
   params.pieces = workspace.pieces, params.shift = workspace.sums;

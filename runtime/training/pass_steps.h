@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/training/pass_parameters.h"
+#include "runtime/weights/given_weight.h"
 
 namespace minuet {
 
@@ -78,9 +79,12 @@ class ForwardSteps final : public PassSteps {
  private:
   llvm::Error run(const PassStep& step) override;
   llvm::Error run_norm(const NormUse& norm, std::size_t number);
-  llvm::Error take_statistics(const NormUse& norm, RunningStatistics& running) const;
+  llvm::Error take_statistics();
+  RunningStatistics statistics_of(const NormUse& norm) const;
 
   const ForwardArguments* given_ = nullptr;
+  // Holds the address of the new statistic of each parameter, and is null for others.
+  std::vector<float*> new_vectors_;
 };
 
 class BackwardSteps final : public PassSteps {
@@ -101,18 +105,21 @@ class BackwardSteps final : public PassSteps {
   llvm::Error run(const PassStep& step) override;
   llvm::Error run_norm(const NormGradientUse& use);
   llvm::Error run_again(const RecomputedNormUse& use);
-  llvm::Error run_parameter(const ParameterGradientUse& use);
+  llvm::Error run_parameter(const ParameterGradientUse& use, const GivenWeight& weight);
   llvm::Error run_affine(const AffineGradientUse& use);
   llvm::Error run_groups(const GroupGradientUse& use);
   llvm::Error list_pairs(i32 map);
   llvm::Error clear(i32 parameter);
   i64 workspace_bytes() const;
-  /// Returns the address of the gradient of a vector, or null if it is not wanted.
-  llvm::Expected<float*> gradient_vector(i32 parameter) const;
+  /// Returns the address of the gradient of a parameter, or null if it is not wanted.
+  float* gradient_of(i32 parameter) const { return parameter < 0 ? nullptr : gradients_[parameter]; }
 
   const BackwardPass& pass_;
   const BackwardArguments* given_ = nullptr;
-  std::vector<Pairs> pairs_;  // Has an element for each map of the program.
+  std::vector<float*> gradients_;     // Holds the address of the gradient of each parameter, or null.
+  std::vector<GivenWeight> weights_;  // Describes, for each element of pass_.parameters, where a weight's
+                                      // gradient is.
+  std::vector<Pairs> pairs_;          // Has an element for each map of the program.
   void* workspace_ = nullptr;
   float* saved_again_ = nullptr;  // Receives the statistics of a batch norm that is computed again.
   // Receives the gradient of a scale or a shift that the caller does not want beside that of the other one.

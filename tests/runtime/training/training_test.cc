@@ -285,6 +285,40 @@ TEST_P(TrainingTest, StatisticsMayBeLeftOutOrStoredInPlace) {
   EXPECT_EQ(expected, room.read());
 }
 
+/// Of the arrays only that which is written last is wrong, and none of them is written.
+TEST_P(TrainingTest, ACallThatFailsWritesNothing) {
+  TrainingCase test = unet();
+  const TrainingRun run(machine(), dtype(), test);
+  StepOptions options = usual(test);
+  options.before = 0.5;
+  StepRoom room(run, options);
+  room.build();
+  check(room.forward_on());
+  const auto is_vector = [](const minuet_array& array) { return array.data != nullptr && array.rank == 1; };
+  const std::vector<minuet_array> gradients = room.gradients, statistics = room.new_statistics;
+  const auto expect_same = [&](const std::vector<minuet_array>& arrays, float value) {
+    for (const minuet_array& array : arrays) {
+      if (array.data == nullptr) continue;
+      std::vector<float> values(numbers_of(array));
+      check(minuet_device_copy(machine().device(), values.data(), array.data,
+                               static_cast<int64_t>(values.size() * sizeof(float)), 1));
+      EXPECT_EQ(values, std::vector<float>(values.size(), value));
+    }
+  };
+  std::find_if(room.gradients.begin(), room.gradients.end(), is_vector)->shape[0] /= 2;
+  EXPECT_EQ(room.backward_on(), MINUET_INVALID_ARGUMENT);
+  expect_same(gradients, 0.5f);
+  const std::vector<float> mark(64, 7);
+  for (const minuet_array& array : statistics) {
+    if (array.data == nullptr) continue;
+    check(minuet_device_copy(machine().device(), array.data, mark.data(),
+                             static_cast<int64_t>(numbers_of(array) * sizeof(float)), 0));
+  }
+  std::find_if(room.new_statistics.rbegin(), room.new_statistics.rend(), is_vector)->shape[0] /= 2;
+  EXPECT_EQ(room.forward_on(), MINUET_INVALID_ARGUMENT);
+  expect_same(statistics, 7);
+}
+
 TEST_P(TrainingTest, StepsOfSeveralThreadsDoNotMeet) {
   TrainingCase test = unet();
   const TrainingRun run(machine(), dtype(), test);

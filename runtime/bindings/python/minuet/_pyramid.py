@@ -12,6 +12,7 @@ from . import _abi
 from ._arrays import device_view, stream_handle
 from ._device import Context, Device
 from ._execution import array_table, input_view, like_input, output_view
+from ._infos import TensorInfo
 from ._integers import integers
 from ._kernel import Offsets, set_kernel
 from ._library import Handle, call, library, make, using
@@ -150,6 +151,12 @@ class Pyramid(Handle):
     def batch_size(self) -> int:
         """The most batch items, or 0 if the pyramid was made without."""
         return self._batch_size
+
+    def rows_of(self, info: TensorInfo) -> int:
+        """The extent of the first axis of an input or output of a network: the batch size of dense tensors and of those
+        with a row for each batch item, else the capacity of the level."""
+        has_items = len(info.shape) > 2 or not info.axes
+        return self._batch_size if has_items else self._capacities[info.level]
 
     @property
     def capacities(self) -> tuple[int, ...]:
@@ -321,9 +328,9 @@ class Pyramid(Handle):
             for info in infos[1]:
                 if not is_network and output_rows is None:
                     raise ValueError("a single op on a pyramid needs `out`, or `output_rows` for a new array")
-                rows = self._capacities[info.level] if is_network else output_rows
-                shape = [self._batch_size if len(info.shape) > 2 else rows, *info.shape[1:]]
-                results.append(device.empty([int(n or 0) for n in shape], like_input(info.dtype, views), handle))
+                rows = self.rows_of(info) if is_network else output_rows
+                shape = [int(rows or 0), *info.shape[1:]]
+                results.append(device.empty(shape, like_input(info.dtype, views), handle))
         else:
             results = list(out) if isinstance(out, tuple | list) else [out]
         targets = [output_view(given, info, device, handle) for given, info in zip(results, infos[1], strict=True)]

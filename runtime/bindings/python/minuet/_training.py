@@ -238,7 +238,8 @@ class Training(Handle):
             gradients: arrays that get the gradients of these parameters, and no others; None: those of all parameters
                 in new arrays.
             accumulate: gradients of parameters are added to what `gradients` hold.
-            out: arrays for the gradients of the inputs, None where none is wanted; None: new ones.
+            out: one for each input of the network: the array for its gradient, or None where none is wanted; None: new
+                ones.
             workspace: as for forward().
         """
         if accumulate and gradients is None:
@@ -263,12 +264,18 @@ class Training(Handle):
                 views.append(input_view(one, info, device, handle))
                 table[number] = views[-1][0].to_array(f"the gradient of the output {info.name!r}")
         arguments.out_gradients, arguments.out_gradient_count = table, len(self._outputs)
-        wanted = [info for number, info in enumerate(self._inputs) if number in self._wanted]
-        results = self._arrays(
-            device, pyramid, wanted, None if out is None else [a for a in out if a is not None], views, handle
-        )
-        rest = iter(results)
-        inputs = tuple(next(rest) if number in self._wanted else None for number in range(len(self._inputs)))
+        if out is None:
+            wanted = [info for number, info in enumerate(self._inputs) if number in self._wanted]
+            rest = iter(self._arrays(device, pyramid, wanted, None, views, handle))
+            inputs = tuple(next(rest) if number in self._wanted else None for number in range(len(self._inputs)))
+        else:
+            inputs = tuple(out)
+            if [one is not None for one in inputs] != [number in self._wanted for number in range(len(self._inputs))]:
+                raise ValueError(
+                    f"`out` has {len(inputs)} elements, with arrays at "
+                    f"{[number for number, one in enumerate(inputs) if one is not None]}; it must have "
+                    f"{len(self._inputs)}, with arrays at {sorted(self._wanted)} and None elsewhere"
+                )
         of_inputs = (_abi.minuet_array * len(self._inputs))()
         for number, (one, info) in enumerate(zip(inputs, self._inputs, strict=True)):
             if one is not None:
@@ -354,8 +361,7 @@ class Training(Handle):
             return list(out)
         arrays = []
         for info in infos:
-            first = pyramid.batch_size if len(info.shape) > 2 else pyramid.capacities[info.level]
-            shape = [first, *(int(extent or 0) for extent in info.shape[1:])]
+            shape = [pyramid.rows_of(info), *info.shape[1:]]
             arrays.append(device.empty(shape, like_input(info.dtype, views), stream))
         return arrays
 

@@ -263,7 +263,7 @@ def test_global_pool_in_a_classifier(device, context, generator, reduction):
     ]
     training = minuet.Training(context, network := network_of(context, layers), input_gradients=[0])
     training.load(device)
-    pyramid = training.pyramid([CAPACITY, BATCH], batch_size=BATCH)
+    pyramid = training.pyramid([CAPACITY, BATCH + 3], batch_size=BATCH)
     pyramid.load(device)
     batch = np.array([0, 0, 1, 0, 1, 1, 1, 0, 0])
     coordinates = np.stack([batch, *(np.arange(ROWS) * i for i in (3, 1, -1))], 1).astype(np.int32)
@@ -371,6 +371,76 @@ def test_sets_that_are_combined(device, context, generator):
             size = np.linalg.norm(difference) * np.linalg.norm(g)
             assert size > 0, name
             assert abs(got - wanted) < 1e-5 * size, (name, got, wanted, size)
+
+
+COARSE = {
+    "is_read_by_a_global_pooling": {"op": "global_pool", "name": "g", "reduction": "sum", "input": "b", "save": "m"},
+    "has_no_gradient": {"op": "argmax", "input": "b", "save": "m"},
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("case", COARSE)
+def test_gradients_of_coarse_inputs_stay_within_their_rows(cpu, context, generator, case, dtype):
+    """The gradient is part of a larger array, of which no other element changes."""
+    pool = {"op": "max_pool", "name": "p", "kernel_size": 2, "stride": 2, "save": "q"}
+    inputs = [{"name": "a", "channels": 4}, {"name": "b", "channels": 8, "level": "q"}]
+    network = network_of(context, [pool, COARSE[case]], dtype, inputs=inputs, outputs=["q", "m"])
+    training = minuet.Training(context, network, input_gradients=[1])
+    training.load(cpu)
+    items = [out.level for out in network.outputs if not out.axes]
+    pyramid = training.pyramid([CAPACITY] * (2 + len(items)), batch_size=BATCH)
+    pyramid.load(cpu)
+    counts = np.empty(3 + len(items), np.int32)
+    coordinates = np.array([[i % BATCH, 3 * i, i, -i] for i in range(ROWS)], np.int32)
+    buffer = pyramid.build(cpu, coordinates, counts=counts)
+    rows = counts[2]
+    assert 0 < rows < CAPACITY
+    a, b = (padded(draw(generator, (ROWS, info.channels))).astype(dtype) for info in network.inputs)
+    result = training.forward(cpu, pyramid, buffer, [a, b], {})
+    large = np.full((CAPACITY + 1, 16), 7, dtype)
+    given = [None, draw(generator, (BATCH, 8)).astype(dtype) if items else None]
+    whole = training.backward(cpu, pyramid, buffer, result.kept, given, {}).inputs[1]
+    of_b = large[:CAPACITY, :8]
+    assert training.backward(cpu, pyramid, buffer, result.kept, given, {}, out=[None, of_b]).inputs[1] is of_b
+    np.testing.assert_array_equal(of_b, whole)
+    assert of_b[:rows].any() == bool(items)
+    assert not of_b[rows:].any()
+    of_b[...] = 7
+    assert (large == 7).all()
+    for wrong in ([of_b, None], [of_b], [None, None]):
+        with pytest.raises(ValueError, match=r"with arrays at \[1\] and None elsewhere"):
+            training.backward(cpu, pyramid, buffer, result.kept, given, {}, out=wrong)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_gradients_may_all_be_left_out(device, context, generator, dtype):
+    network = network_of(context, [linear("a", 8), linear("b", 4)], dtype)
+    step = Step(context, device, generator, network, input_gradients=[0])
+    x = device.to_device(np.zeros((CAPACITY, 4), "uint16" if dtype == "bfloat16" else dtype))
+    kept = step.training.forward(device, step.pyramid, step.buffer, [x], step.parameters).kept
+    found = step.backward(kept, None)
+    for array in (*found.parameters.values(), *found.inputs):
+        assert not np.asarray(step.host(array)).view(np.uint8).any()
+
+
+def test_a_call_that_fails_adds_no_gradients(cpu, context, generator):
+    """Of the gradients only the last one is wrong: that of the layer that comes first in the network."""
+    layers = [linear("a", 8), {"op": "batch_norm", "name": "bn"}, linear("b", 4)]
+    step = Step(context, cpu, generator, network_of(context, layers))
+    result = step.forward(draw(generator, (ROWS, 4)))
+    gradients = {name: np.zeros_like(array) for name, array in step.values.items() if "running" not in name}
+    for name, wrong in (("a.weight", np.zeros((1, 8, 4), np.float32)), ("a.bias", np.zeros((8, 2), np.float32)[:, 0])):
+        with pytest.raises(minuet.InvalidArgumentError, match=name.replace(".", r"\.")):
+            step.backward(result.kept, draw(generator, (ROWS, 4)), gradients=gradients | {name: wrong}, accumulate=True)
+    assert not any(array.any() for array in gradients.values())
+
+
+def test_only_batch_norms_count_batches(device, context, generator):
+    step = Step(context, device, generator, network_of(context, [linear("a", 8)]))
+    count = device.to_device(np.array([3], np.int64))
+    with pytest.raises(minuet.InvalidArgumentError, match="no batch norm, which counts the batches"):
+        step.forward(draw(generator, (ROWS, 4)), batch_count=count, new_batch_count=count)
 
 
 def test_refuses_pyramids_without_lists_of_pairs(device, context):
