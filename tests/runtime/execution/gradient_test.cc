@@ -324,7 +324,7 @@ TEST_P(Gradient, RefusesWhatDoesNotFit) {
   refused("weight_gradient: its element is f64",
           [](auto&, auto& array) { array.element = MINUET_ELEMENT_F64; });
   refused("weight_gradient: its shape is", [](auto&, auto& array) { array.shape[1] = 8; });
-  refused("weights_order is 10", [](auto& given, auto&) { given.weights_order = 10; });
+  refused("weights_order is 12", [](auto& given, auto&) { given.weights_order = 12; });
   refused("share memory", [](auto&, auto& array) {
     array.has_strides = 1;
     array.stride[0] = 256, array.stride[1] = 16, array.stride[2] = 0;

@@ -116,7 +116,8 @@ class RandomLayers {
              R"(", "output": ")" + name + R"(", "with": ")" + names_[other] + "\"}";
     }
     add(level, channels);
-    const int groups = random_.below(2) == 0 ? std::gcd(channels_[read], channels) : 1;
+    const bool may_have_groups = tested_dataflow() != MINUET_DATAFLOW_GATHER_GEMM_SCATTER;
+    const int groups = random_.below(2) == 0 && may_have_groups ? std::gcd(channels_[read], channels) : 1;
     return R"({"op": "block", "kernel_size": 3, "groups": )" + std::to_string(groups) + named + width + "}";
   }
 

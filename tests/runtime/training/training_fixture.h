@@ -175,9 +175,11 @@ inline StepResult TrainingRun::step(const StepOptions& options) const {
   return room.read();
 }
 
-/// A weight in Minuet's order as spconv 2 has it, [out, kernel sizes, in], and back.
+/// A weight in Minuet's order as spconv 2 has it, [out, kernel sizes, in], and back. The memory of a kernel
+/// of one offset is the same in both.
 inline std::vector<float> reordered(const std::vector<float>& weight, const std::vector<int64_t>& shape,
                                     bool to_spconv) {
+  if (shape[0] == 1) return weight;
   std::vector<float> result(weight.size());
   for (int64_t k = 0; k < shape[0]; ++k) {
     for (int64_t i = 0; i < shape[1]; ++i) {

@@ -364,6 +364,7 @@ TEST_P(TrainingTest, RefusesWhatItCannotTrain) {
     spec.description =
         R"({"name": "n", "ndim": 3, "in_channels": 4, "shape": [64, 64, 64], "layers": [)" + layers + "]}";
     spec.dtype = dtype();
+    spec.dataflow = MINUET_DATAFLOW_FUSED;
     Plan plan{nullptr, {minuet_plan_destroy}};
     check(create_network(machine(), spec, plan));
     minuet_training* made = nullptr;

@@ -175,7 +175,7 @@ static void compute(const world* world, const gradient_ops* ops) {
   REFUSED_WITH(INVALID_ARGUMENT, "weight_gradient is null", weight_gradient = NULL);
   array.shape[2] = OUT + 1;
   REFUSED_WITH(INVALID_ARGUMENT, "its shape is", weight_gradient = &array);
-  REFUSED_WITH(INVALID_ARGUMENT, "weights_order is 10", weights_order = 10);
+  REFUSED_WITH(INVALID_ARGUMENT, "weights_order is 12", weights_order = 12);
   REFUSED_WITH(INVALID_ARGUMENT, "accumulate is 2", accumulate = 2);
   REFUSED_WITH(INVALID_ARGUMENT, "swapped is 3", swapped = 3);
   REFUSED_WITH(INVALID_ARGUMENT, "reserved is 1", reserved = 1);

@@ -107,8 +107,8 @@ static void convert_weights(const world* world) {
   REFUSED(INVALID_ARGUMENT, "weights file itself", minuet_weights_convert(&base, path));
   REFUSED(FAILED_PRECONDITION, "/nowhere/file", minuet_weights_convert(&base, "/nowhere/file"));
   REFUSED(INVALID_ARGUMENT, "struct_size", minuet_weights_convert(WITH(struct_size = 0), converted));
-  REFUSED(INVALID_ARGUMENT, "weights_order is 10",
-          minuet_weights_convert(WITH(weights_order = 10), converted));
+  REFUSED(INVALID_ARGUMENT, "weights_order is 12",
+          minuet_weights_convert(WITH(weights_order = 12), converted));
   REFUSED(INVALID_ARGUMENT, "weights_order is -1",
           minuet_weights_convert(WITH(weights_order = -1), converted));
   REFUSED(INVALID_ARGUMENT, "weights_map", minuet_weights_convert(WITH(weights_map = "["), converted));

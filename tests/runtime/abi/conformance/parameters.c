@@ -46,7 +46,7 @@ static void set_wrong_calls(minuet_parameters* own, const minuet_array* good) {
   REFUSED(INVALID_ARGUMENT, "count is -1", minuet_parameters_set(own, NULL, good, -1, 0, NULL));
   REFUSED(INVALID_ARGUMENT, "count is 0", minuet_parameters_set(own, NULL, good, 0, 0, NULL));
   REFUSED(INVALID_ARGUMENT, "order is -1", minuet_parameters_set(own, NULL, good, 1, -1, NULL));
-  REFUSED(INVALID_ARGUMENT, "order is 10", minuet_parameters_set(own, NULL, good, 1, 10, NULL));
+  REFUSED(INVALID_ARGUMENT, "order is 12", minuet_parameters_set(own, NULL, good, 1, 12, NULL));
   REFUSED(OUT_OF_RANGE, "no parameter 1", minuet_parameters_set(own, past, good, 1, 0, NULL));
   REFUSED(OUT_OF_RANGE, "no parameter 1", minuet_parameters_set(own, NULL, two, 2, 0, NULL));
   REFUSED(OUT_OF_RANGE, "no parameter -1", minuet_parameters_set(own, negative, good, 1, 0, NULL));
