@@ -15,10 +15,11 @@
  * 5. For each step minuet_pyramid_build, minuet_training_forward and minuet_training_backward.
  *
  * Rules of this header:
- * - Parameters. They are those of the network's plan, in the same order and with the same names and shapes,
- *   so that a trained set can be given to inference. They are f32 arrays in device memory. Weights may have
- *   any strides; the elements of vectors are side by side. Weights and their gradients are in
- * `weights_order`.
+ * - Parameters. They are those of the network's plan, with the same numbers and names, so that a trained set
+ *   can be given to inference. They are f32 arrays in device memory. Weights and their gradients have the
+ *   shapes of `weights_order`: MINUET_WEIGHTS_MINUET is that of minuet_plan_query_parameter. The default is
+ *   what the network's description says, which may be another one. Weights may have any strides; the elements
+ *   of vectors are side by side.
  * - Batch norms. By default each uses the mean and the biased variance of the rows of the batch. The forward
  *   call gives new running statistics, with the unbiased variance; a batch without rows leaves them as they
  *   are, and a batch of one row has a variance of 0. With frozen_batch_norms the running statistics take the
@@ -26,8 +27,10 @@
  * - Types. Tensors have the dtype of the plan. The result of each op is rounded to it, where an op is a
  *   convolution with its bias, a batch norm with the residual and the ReLU that follow it, or a step of a
  *   chain. Gradients of features have the dtype of the features, and those of parameters are fp32. The
- *   gradients that meet in a tensor are added in fp32, in the order in which the ops that read it run, and
- *   rounded once.
+ *   gradients that meet in a tensor are added in fp32, in the order in which the ops that read it run. Each
+ *   of them is rounded before, and each sum of up to 9 is rounded after, so that the sum of more than 9 is
+ *   rounded more than once. Where a convolution is the first of two readers, it adds the gradient of the
+ *   other one before it rounds its own.
  * - Repeatability. All sums have a fixed order, so that results repeat bit by bit.
  * - Rows. Rows of inputs, outputs and their gradients are in the caller's order, and have as many rows as the
  *   capacity of their level. Rows past the count are 0. A dense output and its gradient are contiguous, and

@@ -260,6 +260,9 @@ class Execution final : public PlanExecution {
   bool takes_residual() const { return program_.takes_maps && program_.layers.front().residual >= 0; }
   Tensor wanted(i32 tensor) const;
   llvm::Error check_counts(std::size_t inputs, std::size_t outputs) const;
+  /// Return the names of an input and of an output in messages.
+  std::string name_of_input(std::size_t number) const;
+  std::string name_of_output(std::size_t number) const;
   /// Holds the arrays of a run. `read` and `written` are the memory of all inputs and of all outputs.
   struct RunArrays {
     llvm::SmallVector<Tensor, 2> features, results;

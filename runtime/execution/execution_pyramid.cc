@@ -288,11 +288,11 @@ llvm::Error Execution::check_run_memory(const PyramidRun& run, const RunArrays& 
     (run.writes_kept ? written : read).push_back({"kept", memory_of(run.kept, kept_bytes_)});
   }
   for (std::size_t i = 0; i < arrays.written.size(); ++i) {
-    written.push_back({"output " + std::to_string(i), arrays.written[i]});
+    written.push_back({name_of_output(i), arrays.written[i]});
   }
   for (std::size_t i = 0; i < arrays.read.size(); ++i) {
     const char* const also = i == 1 && takes_residual() ? " (the residual)" : "";
-    read.push_back({"input " + std::to_string(i) + also, arrays.read[i]});
+    read.push_back({name_of_input(i) + also, arrays.read[i]});
   }
   return check_apart(written, read);
 }

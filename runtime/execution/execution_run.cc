@@ -34,9 +34,9 @@ llvm::Expected<Execution::RunArrays> Execution::read_arrays(llvm::ArrayRef<Given
       arrays.features.push_back(wanted(program_.inputs[i]));
       continue;
     }
-    MINUET_TRY(check_on_device(input_name(i), inputs[i], *loaded_->device));
+    MINUET_TRY(check_on_device(name_of_input(i), inputs[i], *loaded_->device));
     if (i < program_.inputs.size()) {
-      MINUET_ASSIGN(const Tensor matrix, read_given(input_name(i), inputs[i], program_, program_.inputs[i],
+      MINUET_ASSIGN(const Tensor matrix, read_given(name_of_input(i), inputs[i], program_, program_.inputs[i],
                                                     options_.cloud.batch_size));
       arrays.features.push_back(matrix);
       arrays.read.push_back(memory_of(matrix));
@@ -47,9 +47,9 @@ llvm::Expected<Execution::RunArrays> Execution::read_arrays(llvm::ArrayRef<Given
     }
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    MINUET_TRY(check_on_device(output_name(i), outputs[i], *loaded_->device));
-    MINUET_ASSIGN(const Tensor matrix, read_given(output_name(i), outputs[i], program_, program_.outputs[i],
-                                                  options_.cloud.batch_size));
+    MINUET_TRY(check_on_device(name_of_output(i), outputs[i], *loaded_->device));
+    MINUET_ASSIGN(const Tensor matrix, read_given(name_of_output(i), outputs[i], program_,
+                                                  program_.outputs[i], options_.cloud.batch_size));
     arrays.results.push_back(matrix);
     arrays.written.push_back(memory_of(matrix));
   }

@@ -2,6 +2,7 @@
 // memory.
 #include "runtime/engine/overlap.h"
 #include "runtime/execution/execution.h"
+#include "runtime/execution/execution_arrays.h"
 
 namespace minuet {
 
@@ -24,6 +25,13 @@ llvm::Error Execution::check_counts(std::size_t inputs, std::size_t outputs) con
                     also, wanted, out, inputs, outputs);
 }
 
+std::string Execution::name_of_input(std::size_t number) const {
+  return steps_ ? steps_->input_name(number) : input_name(number);
+}
+std::string Execution::name_of_output(std::size_t number) const {
+  return steps_ ? steps_->output_name(number) : output_name(number);
+}
+
 /// Checks the shapes, the dtypes and the alignment of features and outputs, which are as many as wanted.
 llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> features, llvm::ArrayRef<Tensor> outputs) const {
   // The shape of a dense tensor has been checked already. It may have any alignment.
@@ -31,11 +39,11 @@ llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> features, llvm::Arra
   for (std::size_t i = 0; i < features.size(); ++i) {
     if (program_.is_training_pass && features[i].data == nullptr) continue;
     if (is_dense(program_.inputs[i])) continue;
-    MINUET_TRY(check_tensor("input " + std::to_string(i), features[i], wanted(program_.inputs[i])));
+    MINUET_TRY(check_tensor(name_of_input(i), features[i], wanted(program_.inputs[i])));
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (is_dense(program_.outputs[i])) continue;
-    MINUET_TRY(check_tensor("output " + std::to_string(i), outputs[i], wanted(program_.outputs[i])));
+    MINUET_TRY(check_tensor(name_of_output(i), outputs[i], wanted(program_.outputs[i])));
   }
   return llvm::Error::success();
 }

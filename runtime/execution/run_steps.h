@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "llvm/ADT/ArrayRef.h"
 #include "runtime/engine/arena.h"
@@ -26,6 +27,9 @@ class RunSteps {
   virtual llvm::Error before_layer(i32 layer) = 0;
   /// Returns pointers to the parameters of a layer, in the order of parameter_images().
   virtual llvm::ArrayRef<const void*> parameters(i32 layer) const = 0;
+  /// Return the names that messages give to an input and to an output of the program.
+  virtual std::string input_name(std::size_t number) const = 0;
+  virtual std::string output_name(std::size_t number) const = 0;
 };
 
 /// Makes the RunSteps of an execution whose candidates are selected.

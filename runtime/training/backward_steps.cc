@@ -73,12 +73,27 @@ llvm::Error BackwardSteps::take(const BackwardArguments& given) {
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     const ParameterGradientUse& use = pass_.parameters[i];
     if (!use.choice.problem.weight || gradients_[use.parameter] == nullptr) continue;
-    const std::string& name = passes_->parameters[use.parameter].name;
-    auto weight = find_weight(given.gradients[use.parameter], given.order, use.choice.problem.forward, name);
-    if (!weight) return annotate(weight.takeError(), "the gradient of \"" + name + "\"");
-    weights_[i] = std::move(*weight);
+    const PlanParameter& parameter = passes_->parameters[use.parameter];
+    const auto search = [&] { return use.choice.problem.forward; };
+    if (llvm::Error error =
+            weights_[i].find(given.gradients[use.parameter], given.order, search, parameter)) {
+      return annotate(std::move(error), "the gradient");
+    }
   }
   return llvm::Error::success();
+}
+
+/// Names the argument of minuet_training_backward that an input or an output of the program is.
+static std::string argument_name(const char* list, llvm::ArrayRef<i32> numbers, std::size_t number) {
+  const auto found = llvm::find(numbers, static_cast<i32>(number));
+  return llvm::formatv("{0}[{1}]", list, found - numbers.begin()).str();
+}
+
+std::string BackwardSteps::input_name(std::size_t number) const {
+  return argument_name("out_gradients", pass_.out_gradients, number);
+}
+std::string BackwardSteps::output_name(std::size_t number) const {
+  return argument_name("input_gradients", pass_.input_gradients, number);
 }
 
 llvm::Error BackwardSteps::start() {
@@ -125,7 +140,7 @@ llvm::Error BackwardSteps::run(const PassStep& step) {
     case StepKind::NormGradient:
       return run_norm(pass_.norms[step.number]);
     case StepKind::ParameterGradient:
-      return run_parameter(pass_.parameters[step.number], weights_[step.number]);
+      return run_parameter(pass_.parameters[step.number], weights_[step.number].place);
     case StepKind::AffineGradient:
       return run_affine(pass_.affines[step.number]);
     case StepKind::GroupGradient:

@@ -1,7 +1,6 @@
 #include "runtime/training/pass_parameters.h"
 
 #include "runtime/program/ops/convolution.h"
-#include "runtime/weights/given_weight.h"
 
 namespace minuet {
 namespace {
@@ -23,6 +22,10 @@ llvm::Expected<float*> vector_in(const GivenArray& array, WeightsOrder order,
       return make_error(StatusCode::InvalidArgument, "its element is {0}; it must be f32 (0)",
                         element_name(array.element));
     }
+    // All orders have this form.
+    if (array.shape.size() == 1 && array.shape[0] == parameter.shape.front() && array.strides[0] == 1) {
+      return static_cast<float*>(array.data);
+    }
     MINUET_ASSIGN(GivenWeight given, find_vector(array, order, parameter.shape.front()));
     given.join_axes();
     if (given.shape.size() == 1 && (given.shape[0] == 1 || given.strides[0] == 1)) {
@@ -34,6 +37,19 @@ llvm::Expected<float*> vector_in(const GivenArray& array, WeightsOrder order,
   llvm::Expected<float*> found = read();
   if (!found) return annotate(found.takeError(), "\"" + parameter.name + "\"");
   return found;
+}
+
+llvm::Error FoundWeight::find(const GivenArray& array, WeightsOrder order,
+                              llvm::function_ref<ConvolutionProblem()> problem,
+                              const PlanParameter& parameter) {
+  if (order == order_ && !shape_.empty() && array.shape == shape_ && array.strides == strides_) {
+    return llvm::Error::success();
+  }
+  auto found = find_weight(array, order, problem(), parameter.name);
+  if (!found) return annotate(found.takeError(), "\"" + parameter.name + "\"");
+  place = std::move(*found);
+  order_ = order, shape_ = array.shape, strides_ = array.strides;
+  return llvm::Error::success();
 }
 
 PassParameters::PassParameters(const Execution& execution, llvm::ArrayRef<LayerUse> uses,
@@ -108,7 +124,7 @@ void PassParameters::copy_floats(const float* source, float* target, i64 count) 
 llvm::Error PassParameters::take(llvm::ArrayRef<GivenArray> values, WeightsOrder order) {
   copies_.clear();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const Layer& layer = layers_[i];
+    Layer& layer = layers_[i];
     for (const auto& [number, target] :
          {std::pair(layer.use.scale, layer.scale), std::pair(layer.use.shift, layer.shift)}) {
       if (number < 0) continue;
@@ -123,13 +139,14 @@ llvm::Error PassParameters::take(llvm::ArrayRef<GivenArray> values, WeightsOrder
                         parameter.name, element_name(array.element));
     }
     const ConvolutionProblem& problem = *convolution_of(program_of(execution_).layers[i]);
-    auto given = find_weight(array, order, forward_of(problem), parameter.name);
-    if (!given) return annotate(given.takeError(), "\"" + parameter.name + "\"");
+    MINUET_TRY(layer.given_weight.find(
+        array, order, [&] { return forward_of(problem); }, parameter));
+    const GivenWeight& given = layer.given_weight.place;
     ParameterCopy& job = copies_.emplace_back();
     job = {};
     job.source = array.data;
     job.target = layer.weight;
-    read_from(problem.gradient_of ? transposed(*given, problem) : *given, job);
+    read_from(problem.gradient_of ? transposed(given, problem) : given, job);
     job.element = ArrayElement::F32;
     job.dtype = dtype_;
     job.storage = storage_type(weight_type_);

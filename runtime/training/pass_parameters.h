@@ -4,6 +4,7 @@
 
 #include "runtime/execution/execution.h"
 #include "runtime/training/training_passes.h"
+#include "runtime/weights/given_weight.h"
 #include "runtime/weights/weights_order.h"
 
 namespace minuet {
@@ -11,6 +12,20 @@ namespace minuet {
 /// Returns the address of a vector of fp32 numbers, one for each channel. Returns InvalidArgument if the
 /// array is not such a vector, or if its elements are not side by side.
 llvm::Expected<float*> vector_in(const GivenArray& array, WeightsOrder order, const PlanParameter& parameter);
+
+/// Says where the elements of a weight are in the array of the last call. The usual caller gives arrays of
+/// the same shapes in each call, so that find() need not search again.
+struct FoundWeight {
+  /// Returns InvalidArgument if the array does not fit the weight of the convolution that `problem` returns.
+  llvm::Error find(const GivenArray& array, WeightsOrder order,
+                   llvm::function_ref<ConvolutionProblem()> problem, const PlanParameter& parameter);
+
+  GivenWeight place;
+
+ private:
+  WeightsOrder order_ = WeightsOrder::Minuet;
+  llvm::SmallVector<i64, kMaxArrayAxes> shape_, strides_;
+};
 
 class PassParameters {
  public:
@@ -34,6 +49,7 @@ class PassParameters {
     LayerUse use;
     std::vector<ParameterImage> images;
     i64 weight_bytes = 0;  // Is the size of the stored weight, whose elements are in Minuet's order.
+    FoundWeight given_weight;
     char* weight = nullptr;
     char* image = nullptr;  // Is null if the kernels read the stored weight.
     float *scale = nullptr, *shift = nullptr;

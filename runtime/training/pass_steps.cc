@@ -62,14 +62,9 @@ llvm::Error PassSteps::enqueue_parameters() {
     const i64 channels = norm.choice.problem.channels;
     parameters_.copy_floats(vector_of(norm.mean), moments_[i], channels);
     parameters_.copy_floats(vector_of(norm.variance), moments_[i] + channels, channels);
+    parameters_.copy_floats(parameters_.ones(), moments_[i] + 2 * channels, 1);
   }
-  MINUET_TRY(parameters_.enqueue());
-  for (std::size_t i = 0; i < moments_.size(); ++i) {
-    const i64 channels = passes_->forward.norms[i].choice.problem.channels;
-    constexpr u32 kOneAsWord = 0x3f800000;  // Has the bits of 1.0f.
-    MINUET_TRY(execution_.engine().fill_words(moments_[i] + 2 * channels, kOneAsWord, 1));
-  }
-  return llvm::Error::success();
+  return parameters_.enqueue();
 }
 
 llvm::Error PassSteps::take_parameters(const PassArguments& given) {
@@ -115,6 +110,13 @@ llvm::Error ForwardSteps::take(const ForwardArguments& given) {
   given_ = &given;
   MINUET_TRY(take_parameters(given));
   return take_statistics();
+}
+
+std::string ForwardSteps::input_name(std::size_t number) const {
+  return "inputs[" + std::to_string(number) + "]";
+}
+std::string ForwardSteps::output_name(std::size_t number) const {
+  return "outputs[" + std::to_string(number) + "]";
 }
 
 llvm::Error ForwardSteps::start() { return enqueue_parameters(); }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "runtime/training/pass_parameters.h"
-#include "runtime/weights/given_weight.h"
 
 namespace minuet {
 
@@ -75,6 +74,8 @@ class ForwardSteps final : public PassSteps {
   /// Takes the arguments of the next run. They must stay valid until it is enqueued.
   llvm::Error take(const ForwardArguments& given);
   llvm::Error start() override;
+  std::string input_name(std::size_t number) const override;
+  std::string output_name(std::size_t number) const override;
 
  private:
   llvm::Error run(const PassStep& step) override;
@@ -93,6 +94,8 @@ class BackwardSteps final : public PassSteps {
   void place(Placement& parts, Placement& kept) override;
   llvm::Error take(const BackwardArguments& given);
   llvm::Error start() override;
+  std::string input_name(std::size_t number) const override;
+  std::string output_name(std::size_t number) const override;
 
  private:
   /// Describes the pairs of a kernel map.
@@ -117,7 +120,7 @@ class BackwardSteps final : public PassSteps {
   const BackwardPass& pass_;
   const BackwardArguments* given_ = nullptr;
   std::vector<float*> gradients_;     // Holds the address of the gradient of each parameter, or null.
-  std::vector<GivenWeight> weights_;  // Describes, for each element of pass_.parameters, where a weight's
+  std::vector<FoundWeight> weights_;  // Describes, for each element of pass_.parameters, where a weight's
                                       // gradient is.
   std::vector<Pairs> pairs_;          // Has an element for each map of the program.
   void* workspace_ = nullptr;

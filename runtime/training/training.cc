@@ -155,7 +155,8 @@ llvm::Error Training::forward(const Device& device, const PyramidUse& use, Pyram
   MINUET_ASSIGN(const std::shared_ptr<const LoadedPlan> loaded, loaded_on(*forward_.store, device));
   for (std::size_t i = 0; i < run.inputs.size(); ++i) {
     if (run.inputs[i].data != nullptr) continue;
-    return make_error(StatusCode::InvalidArgument, "input {0} has no data, but the forward pass reads it", i);
+    return make_error(StatusCode::InvalidArgument, "inputs[{0}] has no data, but the forward pass reads it",
+                      i);
   }
   run.writes_kept = true;
   const auto give = [&](RunSteps& steps) { return static_cast<ForwardSteps&>(steps).take(given); };

@@ -46,6 +46,25 @@ inline constexpr const char* kChains = R"({
   ]
 })";
 
+/// Ops whose results change little if their inputs do.
+inline constexpr const char* kSmooth = R"({
+  "name": "smooth", "ndim": 3, "in_channels": 8, "channels": [16, 24],
+  "layers": [
+    {"op": "block", "name": "stem", "width": 0, "kernel_size": 3, "activation": "silu", "save": "skip"},
+    {"op": "block", "name": "down", "width": 1, "kernel_size": 2, "stride": 2, "norm": "none", "bias": true,
+     "activation": "silu"},
+    {"op": "residual", "name": "coarse", "width": 1, "norm": "none", "activation": "gelu"},
+    {"op": "layer_norm", "name": "norm"},
+    {"op": "inverse", "name": "back", "of": "down", "width": 0, "norm": "none", "activation": "silu"},
+    {"op": "add", "with": "skip"},
+    {"op": "scale_shift", "name": "scale"},
+    {"op": "average_pool", "name": "average", "kernel_size": 3},
+    {"op": "multiply", "with": "skip"},
+    {"op": "concat", "with": "skip"},
+    {"op": "linear", "name": "end", "out_channels": 8}
+  ]
+})";
+
 /// Strided blocks as detectors have them, and outputs of two levels, of which one is read on.
 inline constexpr const char* kPyramid = R"({
   "name": "pyramid", "ndim": 3, "in_channels": 4, "channels": [16, 32],

@@ -62,8 +62,10 @@ class TrainingTest : public DeviceTest {
     }
     EXPECT_LE(std::sqrt(error), bound_ * std::max(std::sqrt(size), least)) << what;
   }
-  /// `least` is as for expect_near(), for the gradients of parameters.
-  void expect_step(const TrainingCase& test, const StepResult& got, double least = 0) {
+  /// `least` is as for expect_near(), for the gradient of the parameter `of`, or of all parameters if it is
+  /// "".
+  void expect_step(const TrainingCase& test, const StepResult& got, double least = 0,
+                   const std::string& of = "") {
     oracle::TrainingStep step = expected(test);
     step.backward(test.out_gradients);
     for (size_t i = 0; i < got.outputs.size(); ++i) {
@@ -75,7 +77,8 @@ class TrainingTest : public DeviceTest {
     }
     EXPECT_FALSE(got.gradients.empty());
     for (const auto& [name, gradient] : got.gradients) {
-      expect_near("the gradient of " + name, gradient, step.gradient(name), least);
+      expect_near("the gradient of " + name, gradient, step.gradient(name),
+                  of.empty() || name == of ? least : 0);
     }
     for (const auto& [name, values] : got.statistics) expect_near(name, values, step.statistics().at(name));
   }
@@ -93,6 +96,18 @@ TEST_P(TrainingTest, ChainsAndPoolingsHaveAllGradients) {
   expect_step(test, run.step(usual(test)));
 }
 
+/// Without a ReLU no element of 16 bits can pass in one of the two steps only, so that a bound of a few
+/// roundings shows that every term is there.
+TEST_P(TrainingTest, SmoothNetworksHaveAllGradients) {
+  for (const int32_t is_frozen : {0, 1}) {
+    TrainingCase test = make_case(kSmooth, {8}, {8});
+    test.options.frozen_batch_norms = is_frozen;
+    const TrainingRun run(machine(), dtype(), test);
+    if (dtype() != DType::F32) bound_ = dtype() == DType::BF16 ? 2e-2 : 4e-3;
+    expect_step(test, run.step(usual(test)));
+  }
+}
+
 TEST_P(TrainingTest, OutputsOfSeveralLevelsHaveAllGradients) {
   TrainingCase test = make_case(kPyramid, {4}, {8});
   const TrainingRun run(machine(), dtype(), test);
@@ -108,7 +123,7 @@ TEST_P(TrainingTest, UnusualLayersHaveAllGradients) {
   TrainingCase test = make_case(kUnusual, {4}, {8});
   const TrainingRun run(machine(), dtype(), test);
   // The gradient of a bias that a batch norm takes away is a sum of rounding errors.
-  expect_step(test, run.step(usual(test)), /*least=*/30);
+  expect_step(test, run.step(usual(test)), /*least=*/30, "bias.conv.bias");
 }
 
 /// The networks that people train, with a few channels.
@@ -182,6 +197,9 @@ TEST_P(TrainingTest, BlocksAreComputedAgainOnRequest) {
       test.options.recompute_blocks = 1;
       const TrainingRun run(machine(), dtype(), test);
       EXPECT_EQ(expected, run.step(usual(test)));
+      StepOptions options = usual(test);
+      options.before = 0.5;
+      EXPECT_EQ(all.step(options), run.step(options));
       EXPECT_LT(run.sizes(*run.pyramid(1000)).kept, kept * 4 / 5);
     }
   }

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from . import _abi
 from ._arrays import View, device_view, stream_handle
@@ -115,6 +116,7 @@ class Training(Handle):
         self._ndim = network.info.ndim
         self._wanted = frozenset(input_gradients)
         self._has_statistics = not frozen_batch_norms
+        self._sizes: WeakKeyDictionary[Pyramid, dict[str, TrainingSizes]] = WeakKeyDictionary()
 
     @property
     def kept(self) -> tuple[KeptTensor, ...]:
@@ -147,6 +149,13 @@ class Training(Handle):
         call("minuet_training_bytes", self, arch.encode(), pyramid, ctypes.byref(sizes))
         return TrainingSizes(sizes.kept, sizes.forward_workspace, sizes.backward_workspace)
 
+    def _sizes_on(self, device: Device, pyramid: Pyramid) -> TrainingSizes:
+        """Returns bytes(), which each step would else compute anew."""
+        known = self._sizes.setdefault(pyramid, {})
+        if device.arch not in known:
+            known[device.arch] = self.bytes(device.arch, pyramid)
+        return known[device.arch]
+
     def load(self, device: Device) -> None:
         """Compiles and loads the kernels; the calls below need it once for a device."""
         call("minuet_training_load", self, device)
@@ -175,7 +184,8 @@ class Training(Handle):
             pyramid, buffer: what Pyramid.build wrote, of a pyramid of this training plan.
             inputs: features [capacity of their level, channels]; rows past the count are not read.
             parameters: all of them.
-            order: of weights.
+            order: of weights. The shapes that Plan.parameters tells are those of WeightsOrder.MINUET; the default is
+                what the network's description says.
             statistics: the arrays that get the new running statistics, which may be those of `parameters`; None: new
                 ones.
             batch_count: int64 [1], the batches before this one, with `cumulative`.
@@ -188,7 +198,7 @@ class Training(Handle):
         arguments = _abi.minuet_training_forward_arguments(
             struct_size=ctypes.sizeof(_abi.minuet_training_forward_arguments)
         )
-        sizes = self.bytes(device.arch, pyramid)
+        sizes = self._sizes_on(device, pyramid)
         given = self._values(arguments, device, buffer, parameters, order, handle)
         new: dict[str, Any] = {}
         if self._has_statistics:
@@ -248,7 +258,7 @@ class Training(Handle):
         arguments = _abi.minuet_training_backward_arguments(
             struct_size=ctypes.sizeof(_abi.minuet_training_backward_arguments)
         )
-        sizes = self.bytes(device.arch, pyramid)
+        sizes = self._sizes_on(device, pyramid)
         given = self._values(arguments, device, buffer, parameters, order, handle)
         own = self._like(device, given, None, handle, is_statistic=False) if gradients is None else dict(gradients)
         arguments.parameter_gradients = self._table(device, own, handle, "gradients")

@@ -133,13 +133,19 @@ def test_statistics_may_be_stored_in_place(device, context, generator):
 
 
 def test_cumulative_statistics_count_batches(device, context, generator):
-    layers = [{"op": "batch_norm", "name": "bn"}]
+    """Both batch norms read the count of before, although the call replaces it."""
+    layers = [{"op": "batch_norm", "name": "bn"}, linear("a", 4), {"op": "batch_norm", "name": "last"}]
     step = Step(context, device, generator, network_of(context, layers), cumulative=True)
     x, count = draw(generator, (ROWS, 4)), device.to_device(np.array([3], np.int64))
     result = step.forward(x, batch_count=count, new_batch_count=count)
     expected = 0.75 * step.values["bn.running_mean"] + 0.25 * x.mean(0)
     np.testing.assert_allclose(step.host(result.statistics["bn.running_mean"]), expected, rtol=1e-5, atol=1e-6)
     assert step.host(count).tolist() == [4]
+    other = device.to_device(np.array([3], np.int64))
+    apart = step.forward(x, batch_count=other, new_batch_count=device.empty((1,), "int64"))
+    for name, array in result.statistics.items():
+        np.testing.assert_array_equal(step.host(array), step.host(apart.statistics[name]))
+    assert step.host(other).tolist() == [3]
     with pytest.raises(minuet.InvalidArgumentError, match="batch_count is null"):
         step.forward(x)
 
@@ -317,62 +323,6 @@ def plain(name, **more):
     return fields | more
 
 
-SETS = [
-    plain("a", save="a"),
-    plain("b", rule="reached", padding=1, stride=2, save="b"),
-    {"op": "union", "name": "both", "with": "a", "save": "both"},
-    {"op": "intersection", "name": "shared", "with": "b", "combine": "concat"},
-    plain("c"),
-    {"op": "collapse", "name": "flat", "axis": 2},
-    plain("d", kernel_size=1, save="out"),
-]
-
-
-def test_sets_that_are_combined(device, context, generator):
-    """The step is linear in the input and in each weight, so that gradients follow from differences of outputs."""
-    training = minuet.Training(
-        context, network := network_of(context, SETS, shape=list(DENSE_SHAPE), outputs=["out"]), input_gradients=[0]
-    )
-    training.load(device)
-    capacities = [200] * (1 + max(out.level for out in network.outputs))
-    pyramid = training.pyramid(capacities, batch_size=BATCH)
-    pyramid.load(device)
-    cells = generator.permutation(np.prod(DENSE_SHAPE))[:40]
-    batch = generator.integers(0, BATCH, 40)
-    coordinates = np.stack([batch, *np.unravel_index(cells, DENSE_SHAPE)], 1).astype(np.int32)
-    status = device.empty((1,), "int32")
-    buffer = pyramid.build(device, device.to_device(coordinates), status=status)
-    assert device.to_host(status)[0] == 0
-    values = {info.name: draw(generator, info.shape) for info in network.parameters} | {
-        "input": padded(draw(generator, (40, 4)), capacities[0])
-    }
-
-    def forward(values):
-        given = {name: device.to_device(array) for name, array in values.items() if name != "input"}
-        x = device.to_device(values["input"])
-        return training.forward(device, pyramid, buffer, [x], given), given
-
-    result, given = forward(values)
-    output = device.to_host(result.outputs[0]).astype(np.float64)
-    g = draw(generator, output.shape)
-    found = training.backward(device, pyramid, buffer, result.kept, [device.to_device(g)], given)
-    gradients = {name: device.to_host(array) for name, array in found.parameters.items()}
-    gradients["input"] = device.to_host(found.inputs[0])
-    assert gradients.keys() == values.keys()
-    for name, gradient in gradients.items():
-        for _ in range(3):
-            step = draw(generator, values[name].shape)
-            moved, _ = forward(values | {name: values[name] + step})
-            difference = device.to_host(moved.outputs[0]) - output
-            wanted = (difference * g).sum()
-            if name == "input":
-                step[40:] = 0
-            got = (gradient.astype(np.float64) * step).sum()
-            size = np.linalg.norm(difference) * np.linalg.norm(g)
-            assert size > 0, name
-            assert abs(got - wanted) < 1e-5 * size, (name, got, wanted, size)
-
-
 COARSE = {
     "is_read_by_a_global_pooling": {"op": "global_pool", "name": "g", "reduction": "sum", "input": "b", "save": "m"},
     "has_no_gradient": {"op": "argmax", "input": "b", "save": "m"},
@@ -400,9 +350,12 @@ def test_gradients_of_coarse_inputs_stay_within_their_rows(cpu, context, generat
     result = training.forward(cpu, pyramid, buffer, [a, b], {})
     large = np.full((CAPACITY + 1, 16), 7, dtype)
     given = [None, draw(generator, (BATCH, 8)).astype(dtype) if items else None]
-    whole = training.backward(cpu, pyramid, buffer, result.kept, given, {}).inputs[1]
+    workspace = cpu.to_device(np.full(training.bytes(cpu.arch, pyramid).backward_workspace, 0xFF, np.uint8))
+    whole = training.backward(cpu, pyramid, buffer, result.kept, given, {}, workspace=workspace).inputs[1]
+    workspace[...] = 0xFF
     of_b = large[:CAPACITY, :8]
-    assert training.backward(cpu, pyramid, buffer, result.kept, given, {}, out=[None, of_b]).inputs[1] is of_b
+    found = training.backward(cpu, pyramid, buffer, result.kept, given, {}, out=[None, of_b], workspace=workspace)
+    assert found.inputs[1] is of_b
     np.testing.assert_array_equal(of_b, whole)
     assert of_b[:rows].any() == bool(items)
     assert not of_b[rows:].any()
@@ -449,6 +402,9 @@ def test_refuses_pyramids_without_lists_of_pairs(device, context):
     training = minuet.Training(context, network)
     pyramid = minuet.Pyramid(context, network=network, level_capacity=[CAPACITY])
     with pytest.raises(minuet.InvalidArgumentError, match="minuet_training_create_pyramid"):
+        training.bytes(device.arch, pyramid)
+    pyramid = minuet.Pyramid(context, network=network, level_capacity=[CAPACITY], keep_first_duplicate=True)
+    with pytest.raises(minuet.InvalidArgumentError, match="gradients of duplicates would have to be added"):
         training.bytes(device.arch, pyramid)
 
 
