@@ -39,6 +39,13 @@ llvm::Expected<GivenWeight> find_weight(const GivenArray& array, WeightsOrder or
     return make_error(StatusCode::InvalidArgument, "its shape is {0}; in the order \"{1}\" it must be {2}",
                       text_of(array.shape), weights_order_name(order), needs);
   }
+  if (layout->is_by_memory && !is_contiguous(array)) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "in the order \"{0}\" a kernel of one offset is read by its memory, as spconv does, but the "
+        "elements of this array are apart: give a contiguous array, or the order \"minuet\"",
+        weights_order_name(order));
+  }
   GivenWeight given;
   const AxisArray taps = taps_of(problem);
   for (i32 axis = 0; axis < problem.ndim; ++axis) {
@@ -46,7 +53,11 @@ llvm::Expected<GivenWeight> find_weight(const GivenArray& array, WeightsOrder or
     given.strides.push_back(stride_in(array, layout->tap_strides[axis]));
   }
   given.shape.append({i64{group_inputs(problem)}, i64{problem.out_channels}});
-  given.strides.append({stride_in(array, layout->in_stride), stride_in(array, layout->out_stride)});
+  if (layout->is_by_memory) {
+    given.strides.append({layout->in_stride, layout->out_stride});
+  } else {
+    given.strides.append({stride_in(array, layout->in_stride), stride_in(array, layout->out_stride)});
+  }
   return given;
 }
 

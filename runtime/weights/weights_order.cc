@@ -185,6 +185,7 @@ WeightLayout outputs_first(const ConvolutionProblem& problem, bool x_is_last, bo
     // (issue 450 of traveller59/spconv).
     layout.in_stride = problem.out_channels;
     layout.out_stride = 1;
+    layout.is_by_memory = true;
   }
   return layout;
 }

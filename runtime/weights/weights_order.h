@@ -55,6 +55,9 @@ struct WeightLayout {
   std::vector<i64> shape;
   std::array<i64, kMaxDim> tap_strides{};
   i64 in_stride = 1, out_stride = 1;
+  // Says that the strides are those of the elements in memory, which the shape does not describe. An array
+  // must then be contiguous.
+  bool is_by_memory = false;
 };
 
 /// Returns every layout that a file of this order may have for the layer's weight. The engine's own layout

@@ -158,6 +158,13 @@ TEST_P(WeightsOrdersTest, GiveTheSameBits) {
     tap_strides(false, in * out);
     for (size_t a = 0; a < axes; ++a) permuted.stride[1 + a] = taps[a];
     permuted.stride[1 + axes] = out;
+    if (is_point) {
+      const int32_t index = 0;
+      EXPECT_EQ(minuet_parameters_set(parameters_of(plan.get()).get(), &index, &permuted, 1,
+                                      MINUET_WEIGHTS_SPCONV_XYZ, nullptr),
+                MINUET_INVALID_ARGUMENT);
+      EXPECT_THAT(last_error(), HasSubstr("give a contiguous array"));
+    }
     expect_same(permuted, is_point ? MINUET_WEIGHTS_SPCONV2_XYZ_LINEAR : MINUET_WEIGHTS_SPCONV_XYZ,
                 "a view in spconv's order");
   }
