@@ -90,7 +90,7 @@ static void refuse_forward_arrays(const world* world, const training_step* step)
   REFUSED_WITH(INVALID_ARGUMENT, "new_statistics[1] has data", new_statistics = arrays);
   arrays[0] = step->input;
   arrays[0].data = NULL;
-  REFUSED_WITH(INVALID_ARGUMENT, "input 0 has no data", inputs = arrays);
+  REFUSED_WITH(INVALID_ARGUMENT, "inputs[0] has no data", inputs = arrays);
   arrays[0] = step->output;
   arrays[0].data = step->memory;
   REFUSED_WITH(INVALID_ARGUMENT, "outputs[0] and parameters[0] overlap", outputs = arrays);
