@@ -49,9 +49,9 @@ std::string why_expected(const std::string& what) {
   for (std::string word; std::getline(words, word, ',');) {
     if (word == what) return "MINUET_EXPECT names " + what;
     // A slip of the pen would let everything skip again.
-    const std::string known[] = {"golden", "nvrtc", "gpu", "browser", "torch"};
+    const std::string known[] = {"golden", "nvrtc", "gpu", "browser", "torch", "jax"};
     if (std::find(std::begin(known), std::end(known), word) == std::end(known)) {
-      return "MINUET_EXPECT names '" + word + "', and can name golden, nvrtc, gpu, browser and torch";
+      return "MINUET_EXPECT names '" + word + "', and can name golden, nvrtc, gpu, browser, torch and jax";
     }
   }
   if (what != "gpu") return "";

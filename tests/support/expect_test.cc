@@ -30,7 +30,7 @@ class Expect : public testing::Test {
 };
 
 TEST_F(Expect, WhatIsNotNamedSkipsWithItsReason) {
-  for (const char* list : {"", "golden", "golden,gpu", "browser,torch"}) {
+  for (const char* list : {"", "golden", "golden,gpu", "browser,torch,jax"}) {
     const testing::TestPartResult result = result_of(list, "nvrtc");
     EXPECT_TRUE(result.skipped()) << list;
     EXPECT_THAT(result.message(), HasSubstr("it is not here"));

@@ -4,9 +4,9 @@
 // usage: depthwise_peer OS1.bin
 //
 // OS1.bin has rows of four float32 numbers, of which the first three are x, y and z. To build this program
-// without PyTorch and CUTLASS, put two headers into a folder STUBS: c10/cuda/CUDAStream.h, which defines
-// c10::cuda::getCurrentCUDAStream() whose result has a member stream() that returns cudaStreamPerThread, and cutlass/numeric_types.h, which
-// declares cutlass::half_t and cutlass::bfloat16_t. Then:
+// without PyTorch and CUTLASS, put two headers into a folder STUBS. In c10/cuda/CUDAStream.h, the result of
+// c10::cuda::getCurrentCUDAStream() has a member stream() that returns cudaStreamPerThread, and
+// cutlass/numeric_types.h declares cutlass::half_t and cutlass::bfloat16_t. Then:
 //
 //   nvcc -std=c++20 -O2 -arch=sm_90 -I STUBS depthwise_peer.cu WARPCONVNET/csrc/implicit_fma_kernel.cu
 //

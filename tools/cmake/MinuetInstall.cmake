@@ -44,8 +44,8 @@ function(minuet_install_page page name)
   install(FILES ${PROJECT_BINARY_DIR}/pages/${name} DESTINATION ${minuet_doc_dir})
 endfunction()
 foreach(page IN ITEMS README.md codegen/ahead/FARM.md codegen/cache/CACHING.md runtime/abi/COMPILERS.md
-        runtime/abi/ENVIRONMENT.md runtime/abi/FEATURES.md runtime/abi/GRADIENTS.md runtime/abi/LIMITS.md runtime/abi/TRAINING.md
-        runtime/abi/LINKING.md
+        runtime/abi/ENVIRONMENT.md runtime/abi/FEATURES.md runtime/abi/GRADIENTS.md runtime/abi/LIMITS.md
+        runtime/abi/LINKING.md runtime/abi/TRAINING.md
         runtime/execution/CAPACITY.md runtime/tuning/TUNING.md tools/bench/RESULTS.md tools/minuet/FILES.md
         tools/minuet/JSON.md tools/minuet/REFERENCE.md)
   get_filename_component(name ${page} NAME)

@@ -62,8 +62,8 @@ ALLOWED = {
 # tool.
 FLOORS = {
     "tools/minuet": (("commands",), ("flags",), ("pages",), ("library",), ("cloud",), ("base",)),
-    "runtime": (("abi",), ("tuning", "training"), ("execution",), ("maps", "plan"), ("network", "cuda", "cpu"), ("program",),
-                ("engine", "weights"), ("vector",)),
+    "runtime": (("abi",), ("tuning", "training"), ("execution",), ("maps", "plan"), ("network", "cuda", "cpu"),
+                ("program",), ("engine", "weights"), ("vector",)),
     "codegen": (("ahead",), ("tuning",), ("cache",), ("bundle",), ("compile", "choose"), ("source",), ("base",)),
 }
 FLOOR_OF = {f"{house}/{room}": number for number, (house, rooms) in enumerate(

@@ -3,6 +3,7 @@ software CUDA device (tests/support/software_cuda) where there is one."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -27,6 +28,13 @@ sys.path.insert(0, str(HERE))
 def expects(name: str) -> bool:
     """Whether MINUET_EXPECT says that something is here, so that a test without it fails."""
     return name in os.environ.get("MINUET_EXPECT", "").split(",")
+
+
+def pytest_configure() -> None:
+    """Ends the run if a framework that MINUET_EXPECT names is missing. Whole files of tests skip themselves then."""
+    for name in ("torch", "jax"):
+        if expects(name) and importlib.util.find_spec(name) is None:
+            raise pytest.UsageError(f"MINUET_EXPECT names {name}, which is not installed: run tools/setup --with torch")
 
 
 def skip_or_fail(name: str, reason: str) -> None:
