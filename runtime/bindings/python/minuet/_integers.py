@@ -19,6 +19,8 @@ LIMITS: dict[Any, tuple[int, int]] = {
 
 def index_of(value: object) -> int | None:
     """Returns a number of Python or numpy as an int, and None for all else, such as a sequence."""
+    if isinstance(value, (list, tuple)):
+        return None  # torch.compile of some versions does not catch the error of operator.index.
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
