@@ -15,11 +15,11 @@ import argparse
 import collections
 import json
 import pathlib
-import time
 
 import minuet
 import numpy as np
 import torch
+from measuring import random_voxels, read_clouds, wall
 
 WARM_UP, TIMED, PROFILED = 12, 30, 5
 DROPPED_IN_WARM_UP, DROPPED = 0.05, 0.02
@@ -31,25 +31,20 @@ DROPPED_IN_WARM_UP, DROPPED = 0.05, 0.02
 class Voxels:
     """A set of voxels, from which every inference takes a random part."""
 
-    def __init__(self, coordinates, channels):
+    def __init__(self, coordinates, channels, device="cuda"):
         coordinates = np.asarray(coordinates, np.int32).copy()
         coordinates[:, 1:] -= coordinates[:, 1:].min(0)  # spconv and FlexGEMM take no negative coordinates
-        self.all = torch.from_numpy(coordinates).cuda()
+        self.all = torch.from_numpy(coordinates).to(device)
         self.channels = channels
         self.shape = [int(extent) + 1 for extent in coordinates[:, 1:].max(0)]
 
     def draw(self, dropped, seed):
-        generator = torch.Generator(device="cuda").manual_seed(seed)
-        kept = torch.randperm(len(self.all), generator=generator, device="cuda")[int(len(self.all) * dropped) :]
+        device = self.all.device
+        generator = torch.Generator(device=device).manual_seed(seed)
+        kept = torch.randperm(len(self.all), generator=generator, device=device)[int(len(self.all) * dropped) :]
         coordinates = self.all[kept.sort().values].contiguous()
-        features = torch.rand(len(coordinates), self.channels, generator=generator, device="cuda").half()
+        features = torch.rand(len(coordinates), self.channels, generator=generator, device=device).half()
         return coordinates, features
-
-
-def random_voxels(count, extent):
-    generator = np.random.default_rng(1)
-    cells = generator.choice(extent**3, count, replace=False)
-    return np.stack([np.zeros_like(cells), cells // extent**2, cells // extent % extent, cells % extent], 1)
 
 
 def sphere_voxels(resolution):
@@ -64,22 +59,6 @@ def sphere_voxels(resolution):
 
 
 # ---- clocks -----------------------------------------------------------------------------------------------------------
-
-
-def spread(times):
-    return {name: round(float(np.percentile(times, at)), 4) for name, at in (("median", 50), ("p10", 10), ("p90", 90))}
-
-
-def wall(call, inputs):
-    """The host's time from the call to the end of its work on the GPU, in ms, for each input."""
-    times = []
-    for given in inputs:
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        call(*given)
-        torch.cuda.synchronize()
-        times.append((time.perf_counter() - begin) * 1e3)
-    return spread(times)
 
 
 def busy(call, inputs):
@@ -103,7 +82,8 @@ def measure(row, voxels, call, prepared=None):
     prepared = prepared or (lambda *given: given)
     for seed in range(WARM_UP):
         call(*prepared(*voxels.draw(DROPPED_IN_WARM_UP if seed % 2 else 0.01, 1000 + seed)))
-    row["wall_ms"] = wall(call, (prepared(*voxels.draw(DROPPED, 2000 + seed)) for seed in range(TIMED)))
+    draws = (prepared(*voxels.draw(DROPPED, 2000 + seed)) for seed in range(TIMED))
+    row["wall_ms"], _ = wall(call, draws, torch.cuda.synchronize)
     row["busy_ms"], row["launches"] = busy(call, [prepared(*voxels.draw(DROPPED, 3000 + seed)) for seed in range(PROFILED)])
     row["voxels"] = len(voxels.all)
     print(json.dumps(row), flush=True)
@@ -367,7 +347,7 @@ def main():
     given = parser.parse_args()
     peers = {"spconv": Spconv, "flexgemm": lambda: FlexGemm(given.flexgemm_commit)}
     engines = [Minuet(), *(peers[name]() for name in given.peers.split(",") if name)]
-    clouds = {name: np.load(path) for name, path in (cloud.split("=", 1) for cloud in given.cloud)}
+    clouds = read_clouds(given.cloud)
     clouds["random_1e5"] = random_voxels(100_000, 400)
     system = minuet.system_info()
     document = collections.OrderedDict(
@@ -380,5 +360,6 @@ def main():
             pathlib.Path(given.output).write_text(json.dumps(document, indent=1) + "\n")
 
 
-with torch.no_grad():
-    main()
+if __name__ == "__main__":
+    with torch.no_grad():
+        main()

@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""Times MinkUNet42 in JAX, or by the C ABI, and prints one line of JSON for each row. training_step.py --jax runs it.
+
+usage: training_step_jax.py --engine ENGINE [--cloud NAME=FILE.npy ...] [--random] [--device cuda|cpu] [--points N]
+                            [--repeats N]
+
+  jax                          inference as one jitted function, and a training step as one jitted function
+  jax-without-command-buffers  the same, where XLA launches each custom call by itself
+  abi                          inference by a pyramid in capacity mode: on a GPU as one captured CUDA graph, for which
+                               it needs torch
+
+All engines have the same parameters, capacities and clouds. `digest` is a hash of the results' bits.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+
+import minuet
+import numpy as np
+from measuring import add_cloud_arguments, cloud_arrays, wall
+
+IN_CHANNELS, OUT_CHANNELS, CLASSES, ROOM = 4, 96, 20, 1.25
+DROPPED_IN_WARM_UP, DROPPED = 0.05, 0.02
+RATE, MOMENTUM, LOSS_SCALE = 1e-3, 0.9, 1024.0
+WITHOUT_COMMAND_BUFFERS = "--xla_gpu_enable_command_buffer="
+WITH_COMMAND_BUFFERS = "--xla_gpu_graph_min_graph_size=1"
+
+
+class Scenes:
+    """Draws clouds as numpy arrays with as many rows as the first level's capacity."""
+
+    def __init__(self, name, coordinates):
+        coordinates = np.asarray(coordinates, np.int32).copy()
+        coordinates[:, 1:] -= coordinates[:, 1:].min(0)
+        self.name, self.all = name, coordinates
+        self.bounds = ([0, 0, 0, 0], coordinates.max(0).tolist())
+        # The voxels of each level of the whole cloud, with room.
+        levels = [np.unique(coordinates // [1, 2**level, 2**level, 2**level], axis=0) for level in range(5)]
+        self.capacities = [-(-int(ROOM * len(level)) // 256) * 256 for level in levels]
+
+    def draw(self, dropped, seed):
+        """Returns coordinates, how many there are, float16 features, and labels, all padded with zeros."""
+        generator = np.random.default_rng(seed)
+        kept = np.sort(generator.permutation(len(self.all))[int(len(self.all) * dropped) :])
+        rows = self.capacities[0]
+        coordinates, features = np.zeros((rows, 4), np.int32), np.zeros((rows, IN_CHANNELS), np.float16)
+        labels = np.zeros(rows, np.int32)
+        coordinates[: len(kept)] = self.all[kept]
+        features[: len(kept)] = generator.random((len(kept), IN_CHANNELS), np.float32)
+        labels[: len(kept)] = generator.integers(0, CLASSES, len(kept))
+        return coordinates, np.array([len(kept)], np.int32), features, labels
+
+
+def values_of(shapes):
+    """Returns parameters with which activations keep their size, from the shapes by their names."""
+    generator, made = np.random.default_rng(1), {}
+    for name, shape in shapes.items():
+        if len(shape) > 1:
+            fan = shape[-2] * min(8, int(np.prod(shape[:-2])))
+            made[name] = (generator.standard_normal(shape) / fan**0.5).astype(np.float32)
+        else:
+            is_one = name.endswith(("running_var", ".weight"))
+            made[name] = np.full(shape, float(is_one), np.float32)
+    return made
+
+
+def digest_of(arrays):
+    """Returns a hash of the bits of arrays, whose rows past the count are zeros."""
+    made = hashlib.sha256()
+    for array in arrays:
+        made.update(np.ascontiguousarray(array).tobytes())
+    return made.hexdigest()[:16]
+
+
+def measure(scenes, given, row, call, upload, wait):
+    """Times call(*upload(*drawn))."""
+    for seed in range(2 if given.device == "cpu" else 12):
+        call(*upload(*scenes.draw(DROPPED_IN_WARM_UP if seed % 2 else 0.01, 1000 + seed)))
+    drawn = (upload(*scenes.draw(DROPPED, 2000 + seed)) for seed in range(given.repeats))
+    whole, enqueued = wall(call, drawn, wait)
+    return {"cloud": scenes.name, "voxels": len(scenes.all), **row, "wall_ms": whole, "enqueued_ms": enqueued}
+
+
+def require(condition, what):
+    """Ends the process with a message unless the condition holds."""
+    if not condition:
+        raise SystemExit(f"training_step_jax.py: {what}")
+
+
+# ---- the C ABI -------------------------------------------------------------------------------------------------------
+
+
+def abi_rows(scenes, given):
+    """Inference by the C ABI."""
+    context = minuet.Context()
+    device = minuet.Device(context, "cpu" if given.device == "cpu" else "cuda:0")
+    plan = minuet.Plan.network(context, "minkunet42", dtype="float16", dataflow="fused", without_values=True)
+    plan.load(device)
+    values = minuet.Parameters(plan, device)
+    values.set(values_of({item.name: item.shape for item in plan.parameters}))
+    pyramid = minuet.Pyramid(context, network=plan, level_capacity=scenes.capacities, bounds=scenes.bounds)
+    pyramid.load(device)
+    infer, upload, wait, download = (abi_on_cpu if given.device == "cpu" else abi_graph)(
+        device, plan, pyramid, values, scenes
+    )
+    output, status = infer(*upload(*scenes.draw(0, 1)))
+    wait()
+    output, status = download(output), download(status)
+    require(not int(status[0]), f"the cloud does not fit the capacities: status {int(status[0])}")
+    require(np.isfinite(output).all() and output.any(), "the output is not finite, or 0 everywhere")
+    row = {"engine": "Minuet", "mode": "C ABI" if given.device == "cpu" else "C ABI, graph", "what": "inference"}
+    yield {**measure(scenes, given, row, infer, upload, wait), "digest": digest_of([output])}
+
+
+def abi_on_cpu(device, plan, pyramid, values, scenes):
+    """Returns (infer, upload, wait, download) for numpy arrays."""
+    status = np.full(1, -1, np.int32)
+    output = np.full((scenes.capacities[0], OUT_CHANNELS), np.nan, np.float16)
+
+    def infer(coordinates, count, features):
+        buffer = pyramid.build(device, coordinates, count, status=status)
+        pyramid.run(plan, device, buffer, features, parameters=values, out=output)
+        return output, status
+
+    return infer, lambda coordinates, count, features, _: (coordinates, count, features), lambda: None, np.array
+
+
+def abi_graph(device, plan, pyramid, values, scenes):
+    """Returns the same for tensors of torch, where infer() replays a graph."""
+    import torch
+
+    def memory(size):
+        return torch.empty(size, dtype=torch.uint8, device="cuda")
+
+    def upload(coordinates, count, features, _):
+        return [torch.from_numpy(array).cuda() for array in (coordinates, count, features)]
+
+    buffer, workspace = (memory(size) for size in pyramid.bytes(device.arch))
+    of_run = memory(pyramid.run_bytes(plan, device.arch))
+    pyramid.load_run(plan, device, parameters=values)
+    held = upload(*scenes.draw(0, 1))
+    output = torch.full((scenes.capacities[0], OUT_CHANNELS), torch.nan, dtype=torch.float16, device="cuda")
+    status = torch.full((1,), -1, dtype=torch.int32, device="cuda")
+
+    def enqueue(stream):
+        pyramid.build(device, held[0], held[1], buffer=buffer, workspace=workspace, status=status, stream=stream)
+        pyramid.run(plan, device, buffer, held[2], workspace=of_run, parameters=values, out=output, stream=stream)
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        enqueue(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        enqueue(torch.cuda.current_stream())
+
+    def infer(*arrays):
+        for target, source in zip(held, arrays, strict=True):
+            target.copy_(source)
+        graph.replay()
+        return output, status
+
+    return infer, upload, torch.cuda.synchronize, lambda tensor: tensor.cpu().numpy()
+
+
+# ---- JAX -------------------------------------------------------------------------------------------------------------
+
+
+def jax_rows(scenes, given):
+    """Inference and a training step as jitted functions."""
+    import jax
+    import jax.numpy as jnp
+    import minuet.jax as sparse
+
+    options = {"dtype": "float16", "bounds": scenes.bounds}
+    mode = "jit" if given.engine == "jax" else "jit without command buffers"
+    results = []
+
+    def wait():
+        jax.block_until_ready(results)
+
+    def keep(result):
+        results[:] = [result]
+        return result
+
+    def upload(*arrays):
+        return jax.block_until_ready([jax.device_put(array) for array in arrays])
+
+    network = sparse.Network("minkunet42", scenes.capacities, **options)
+    parameters = jax.device_put(values_of({name: kind.shape for name, kind in network.parameters.items()}))
+
+    @jax.jit
+    def run(parameters, coordinates, count, features):
+        cloud = network.pyramid(coordinates, count)
+        return network(parameters, cloud, features), cloud.status
+
+    def infer(coordinates, count, features, _labels):
+        return keep(run(parameters, coordinates, count, features))
+
+    output, status = infer(*upload(*scenes.draw(0, 1)))
+    sparse.check(status)
+    output = np.asarray(output)
+    require(np.isfinite(output).all() and output.any(), "the output is not finite, or 0 everywhere")
+    row = {"engine": "Minuet", "mode": mode, "what": "inference"}
+    yield {**measure(scenes, given, row, infer, upload, wait), "digest": digest_of([output])}
+
+    trained = sparse.Network("minkunet42", scenes.capacities, is_trained=True, **options)
+
+    def loss_of(weights, cloud, features, labels):
+        output, statistics = trained.train(weights["network"], cloud, features)
+        logits = output.astype(jnp.float32) @ weights["head"]
+        each = -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1)[:, 0]
+        used = cloud.is_used(0)
+        return LOSS_SCALE * jnp.where(used, each, 0).sum() / used.sum(), statistics
+
+    def step(state, coordinates, count, features, labels):
+        weights, momentum = state
+        cloud = trained.pyramid(coordinates, count)
+        gradient = jax.value_and_grad(loss_of, has_aux=True)
+        (loss, statistics), gradients = gradient(weights, cloud, features, labels)
+        momentum = jax.tree.map(lambda m, g: MOMENTUM * m + g / LOSS_SCALE, momentum, gradients)
+        weights = jax.tree.map(lambda w, m: w - RATE * m, weights, momentum)
+        weights["network"] = {**weights["network"], **statistics}
+        return (weights, momentum), loss / LOSS_SCALE, cloud.status
+
+    compiled = jax.jit(step, donate_argnums=0)
+    head = np.random.default_rng(2).standard_normal((OUT_CHANNELS, CLASSES)).astype(np.float32) / OUT_CHANNELS**0.5
+    first = {"network": {name: np.asarray(value) for name, value in parameters.items()}, "head": head}
+    state = jax.device_put((first, jax.tree.map(np.zeros_like, first)))
+
+    def train(*arrays):
+        nonlocal state
+        state, loss, status = keep(compiled(state, *arrays))
+        return loss, status
+
+    loss, status = train(*upload(*scenes.draw(0, 1)))
+    sparse.check(status)
+    digest = digest_of(jax.tree.leaves(state))
+    row = {**row, "what": "training step", "first_loss": round(float(loss), 5)}
+    row = measure(scenes, given, row, train, upload, wait)
+    loss, status = train(*upload(*scenes.draw(0, 1)))
+    sparse.check(status)
+    require(np.isfinite(float(loss)), "the loss is not finite")
+    yield {**row, "last_loss": round(float(loss), 5), "digest": digest}
+
+
+def main():
+    """Prints the rows of one engine."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engine", choices=("abi", "jax", "jax-without-command-buffers"), required=True)
+    add_cloud_arguments(parser)
+    given = parser.parse_args()
+    if given.engine != "abi":  # XLA reads these when it is loaded.
+        flags = WITH_COMMAND_BUFFERS if given.engine == "jax" else WITHOUT_COMMAND_BUFFERS
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
+        os.environ["JAX_PLATFORMS"] = given.device
+        os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    for name, coordinates in cloud_arrays(parser, given).items():
+        scenes = Scenes(name, coordinates)
+        for row in abi_rows(scenes, given) if given.engine == "abi" else jax_rows(scenes, given):
+            print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
