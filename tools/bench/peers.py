@@ -3,7 +3,7 @@
 
 usage: peers.py --commit COMMIT --output FILE [--peers spconv,flexgemm] --cloud NAME=FILE.npy [...]
 
-A cloud is an array of voxels, int32 [n, 4]: the batch index, then x, y, z; `minuet run ... --coordinates FILE.npy` writes
+A cloud is an array of voxels, int32 [n, 4]: the batch index, then x, y, z; `minuet run ... --output-coordinates FILE.npy` writes
 one. Three workloads: MinkUNet42 on each cloud and on 100,000 random voxels (Minuet, spconv); and one submanifold layer of
 3^3 offsets on the voxels of a sphere's surface, which is FlexGEMM's own benchmark (all three). Coordinates and features
 are in device memory, and every timed inference gets voxels that no earlier one saw. See tools/bench/methods.md.

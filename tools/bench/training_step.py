@@ -12,7 +12,7 @@ usage: training_step.py --commit COMMIT --output FILE [--exact] [--capacity] [--
   --jax       inference and the step as jitted functions, beside the C ABI: training_step_jax.py in other processes
 
 Without any of these, all are measured. A part that fails is listed under `failed` and does not end the others. A cloud
-is an array of voxels, int32 [n, 4]: the batch index, then x, y, z; `minuet run ... --coordinates FILE.npy` writes one.
+is an array of voxels, int32 [n, 4]: the batch index, then x, y, z; `minuet run ... --output-coordinates FILE.npy` writes one.
 --random adds a million voxels of a cube of 400^3. --points takes so many random voxels as the only cloud, which with
 --device cpu tries the script without a GPU. See tools/bench/methods.md.
 
