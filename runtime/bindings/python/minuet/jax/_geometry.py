@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _abi
-from .._kernel import Offsets, kernel_lengths
+from .._kernel import Offsets, is_centre, kernel_lengths
 from .._pyramid import Level, Map, Pyramid
 from .._types import Axes, KernelShape, Purpose, axes, choose
 from ._target import context, current
@@ -66,10 +66,14 @@ def four(numbers: Axes, ndim: int, what: str) -> list[int]:
     return given + [0] * (MOST_AXES - ndim)
 
 
+def _flat_offsets(item: Map, ndim: int) -> list[int]:
+    return [number for offset in item.offsets or () for number in axes(offset, ndim, "an offset")]
+
+
 def kernel_numbers(item: Map, ndim: int) -> tuple[list[int], list[int]]:
     """Returns the numbers of a kernel for attributes: what comes before its axes, and the list of its offsets."""
     shape = choose(KernelShape, item.kernel_shape, "kernel_shape")
-    flat = [number for offset in item.offsets or () for number in axes(offset, ndim, "an offset")]
+    flat = _flat_offsets(item, ndim)
     shape = shape if item.offsets is None else KernelShape.CUSTOM
     return [int(item.padding is not None), int(shape)], [len(item.offsets or ()), *flat]
 
@@ -176,12 +180,17 @@ class Geometry:
         keep("bounds", None if bounds is None else (tuple(bounds[0]), tuple(bounds[1])))
         keep("pairs_per_row", pairs_per_row)
         keep("_numbers", {name: places[replace(item, purposes=Purpose(0))] for name, item in named.items()})
-        _pyramid(self)  # Raises what is wrong.
+        pyramid_of(self)  # Raises what is wrong.
 
     def _kept(self, item: Map) -> Map:
-        # A map of one offset within one set needs no list: each row is paired with itself.
-        is_identity = item.fine == item.coarse and self._volume(item) == 1
-        return replace(item, purposes=item.purposes & ~Purpose.EXPORT) if is_identity else item
+        # Its list of pairs follows from the count, and the library does not make it.
+        return replace(item, purposes=item.purposes & ~Purpose.EXPORT) if self.is_identity(item) else item
+
+    def is_identity(self, item: Map) -> bool:
+        """Whether a map pairs each row with itself alone."""
+        padding = None if item.padding is None else axes(item.padding, self.ndim, "padding")
+        is_within = item.fine == item.coarse
+        return is_within and is_centre(self._volume(item), padding, _flat_offsets(item, self.ndim))
 
     def _volume(self, item: Map) -> int:
         return math.prod(kernel_lengths(self.ndim, item.kernel_size, item.kernel_shape, item.offsets))
@@ -238,13 +247,13 @@ class Geometry:
 
     def bytes(self) -> tuple[int, int]:
         """Returns the bytes of the buffer, and of the workspace of a build on a GPU (0 on the CPU)."""
-        return bytes_for(_pyramid(self))
+        return bytes_for(pyramid_of(self))
 
 
 def bytes_for(pyramid: Pyramid) -> tuple[int, int]:
     """Returns the bytes of a buffer that serves the CPU and the target, and of the workspace on the target."""
     arch = current().arch
-    buffer, workspace = pyramid.bytes("cpu")
+    buffer, _ = pyramid.bytes("cpu")
     if arch == "cpu":
         return buffer, 0
     other, workspace = pyramid.bytes(arch)
@@ -252,7 +261,8 @@ def bytes_for(pyramid: Pyramid) -> tuple[int, int]:
 
 
 @functools.lru_cache(maxsize=512)
-def _pyramid(geometry: Geometry) -> Pyramid:
+def pyramid_of(geometry: Geometry) -> Pyramid:
+    """Returns the library's description of the pyramid."""
     return Pyramid(
         context(),
         geometry.levels,
@@ -261,8 +271,3 @@ def _pyramid(geometry: Geometry) -> Pyramid:
         bounds=geometry.bounds,
         keep_coordinates=range(len(geometry.levels)),
     )
-
-
-def pyramid_of(geometry: Geometry) -> Pyramid:
-    """Returns the library's description of the pyramid."""
-    return _pyramid(geometry)
