@@ -94,7 +94,7 @@ class NormForwardOperation final : public NormOperation {
       }
     }
     reader.finish();
-    const XlaWorkspace workspace(call, bytes(place, arguments.input.rows));
+    const XlaWorkspace workspace(call, [&] { return bytes(place, arguments.input.rows); });
     arguments.workspace = workspace.data();
     arguments.workspace_bytes = workspace.bytes();
     if (part_ == kSum) {
@@ -136,7 +136,7 @@ class NormGradientOperation final : public NormOperation {
       if (options_.has_residual) arguments.residual_gradient = reader.result().tensor();
     }
     reader.finish();
-    const XlaWorkspace workspace(call, bytes(place, arguments.input.rows));
+    const XlaWorkspace workspace(call, [&] { return bytes(place, arguments.input.rows); });
     arguments.workspace = workspace.data();
     arguments.workspace_bytes = workspace.bytes();
     if (part_ == kSum) {

@@ -45,8 +45,9 @@ class XlaAttributes {
 /// An operand or a result of a custom call, in memory of the device.
 class XlaArray {
  public:
-  /// `name` is for messages.
-  XlaArray(const XLA_FFI_Buffer& buffer, std::string name) : buffer_(buffer), name_(std::move(name)) {}
+  /// `kind`, "operand" or "result", and `number` are for messages.
+  XlaArray(const XLA_FFI_Buffer& buffer, const char* kind, std::int64_t number)
+      : buffer_(buffer), kind_(kind), number_(number) {}
 
   std::span<const std::int64_t> shape() const {
     return {buffer_.dims, static_cast<std::size_t>(buffer_.rank)};
@@ -65,8 +66,11 @@ class XlaArray {
   minuet_tensor tensor() const;
 
  private:
+  // Throws an exception whose message begins with the array's name.
+  [[noreturn]] void refuse_it(const std::string& reason) const;
   const XLA_FFI_Buffer& buffer_;
-  std::string name_;
+  const char* kind_;
+  std::int64_t number_;
 };
 
 /// One call of a handler.
@@ -95,7 +99,15 @@ class XlaCall {
 /// The workspace of one call: the last result on a GPU, and memory of its own on the CPU.
 class XlaWorkspace {
  public:
-  XlaWorkspace(const XlaCall& call, std::int64_t bytes);
+  /// `bytes` is a function that returns how many bytes are needed. Only calls on the CPU ask it.
+  template <class Bytes>
+  XlaWorkspace(const XlaCall& call, const Bytes& bytes) {
+    if (call.is_cpu()) {
+      allocate(bytes());
+    } else {
+      take_last_result(call);
+    }
+  }
   ~XlaWorkspace();
   XlaWorkspace(const XlaWorkspace&) = delete;
   XlaWorkspace& operator=(const XlaWorkspace&) = delete;
@@ -103,6 +115,8 @@ class XlaWorkspace {
   std::int64_t bytes() const { return bytes_; }
 
  private:
+  void allocate(std::int64_t bytes);
+  void take_last_result(const XlaCall& call);
   void* data_ = nullptr;
   std::int64_t bytes_ = 0;
   bool is_own_ = false;

@@ -313,6 +313,12 @@ TEST_P(CustomCalls, ConvolutionAndItsGradients) {
     wanted.emplace(voxels_.coordinates.begin() + row * 4, voxels_.coordinates.begin() + row * 4 + 4);
   }
   EXPECT_EQ(unique, wanted);
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector{kCapacity - 1, std::int64_t{4}}, {kCapacity, 3}}) {
+    const Outcome outcome = reader.execute({buffer_}, {poisoned<std::int32_t>(shape)});
+    EXPECT_EQ(outcome.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
+    EXPECT_NE(outcome.message.find("elements, and 256 are needed"), std::string::npos) << outcome.message;
+  }
 }
 
 // XLA executes a program on one GPU by one stream.
@@ -417,6 +423,17 @@ TEST_P(CustomCalls, WrongAttributesAreRefused) {
   numbers[17] = std::int64_t{1} << 40;  // The capacity.
   Site large(handlers("minuet_pyramid"));
   refused(large.integers("pyramid", numbers), XLA_FFI_Error_Code_OUT_OF_RANGE, "minuet_pyramid_create");
+  for (const std::int64_t axes : {0, 5}) {
+    numbers = pyramid_numbers();
+    numbers[2] = axes;
+    Site flat(handlers("minuet_pyramid"));
+    refused(flat.integers("pyramid", numbers), XLA_FFI_Error_Code_INVALID_ARGUMENT, "axes, and 1 to 4");
+  }
+  for (const std::int64_t level : {-1, 1}) {
+    Site past(handlers("minuet_coordinates"));
+    past.integers("pyramid", pyramid_numbers()).integer("level", level);
+    refused(past, XLA_FFI_Error_Code_INVALID_ARGUMENT, "and the pyramid has 1, numbered from 0");
+  }
   const std::unique_ptr<Site> damaged = run_site(false);
   refused(damaged->bytes("plan", {1, 2, 3}), XLA_FFI_Error_Code_INVALID_ARGUMENT, "minuet_plan_deserialize");
 }
