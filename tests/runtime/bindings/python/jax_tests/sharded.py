@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import minuet.jax as sparse
 import numpy as np
+from conftest import new_generator
 from jax.sharding import PartitionSpec as P
 from jax_problems import cells, convolved, expect_close, in_double, same_bits
 
@@ -93,7 +94,7 @@ def test_inference(mesh, generator):
 def main() -> None:
     assert jax.device_count() == RANKS
     mesh = jax.make_mesh((RANKS,), ("clouds",), axis_types=(jax.sharding.AxisType.Auto,))
-    generator = np.random.default_rng()
+    generator = new_generator()
     test_training_step(mesh, generator)
     test_inference(mesh, generator)
     print("done")

@@ -9,7 +9,6 @@ import pytest
 
 jax = pytest.importorskip("jax")
 
-import jax.numpy as jnp  # noqa: E402
 from conftest import PACKAGE, run_python  # noqa: E402
 
 sparse = pytest.importorskip("minuet.jax", exc_type=ImportError)
@@ -28,7 +27,8 @@ def test_four_devices():
         "HERE", __file__.rpartition("/")[0]
     )
     done = run_python(code, environment={**FOUR_DEVICES, **POISONED}, timeout=300)
-    assert done.stdout == "done\n", done.stderr
+    assert done.stdout.endswith("\ndone\n"), done.stdout + done.stderr
+    print(done.stdout)  # The seed of its inputs.
 
 
 def test_export_runs_in_a_fresh_process(generator, tmp_path):
@@ -101,4 +101,3 @@ def test_a_library_without_custom_calls_is_refused(tmp_path):
 def test_without_jax_the_package_is_there():
     done = run_python("import sys; sys.modules['jax'] = None\nimport minuet\nimport minuet.jax")
     assert "import of jax halted" in done.stderr
-    assert jnp is not None
