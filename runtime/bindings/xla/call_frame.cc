@@ -1,5 +1,6 @@
 #include "runtime/bindings/xla/call_frame.h"
 
+#include <limits>
 #include <new>
 
 namespace minuet_xla {
@@ -75,6 +76,16 @@ std::int64_t XlaAttributes::integer(std::string_view name) const {
   refuse("the attribute " + std::string(name) + " of the custom call is not an integer");
 }
 
+std::int32_t XlaAttributes::integer32(std::string_view name) const {
+  const std::int64_t number = integer(name);
+  if (number < std::numeric_limits<std::int32_t>::min() ||
+      number > std::numeric_limits<std::int32_t>::max()) {
+    refuse("the attribute " + std::string(name) + " is " + std::to_string(number) +
+           ", which does not fit into 32 bits");
+  }
+  return static_cast<std::int32_t>(number);
+}
+
 double XlaAttributes::real(std::string_view name) const {
   const auto& scalar = *static_cast<const XLA_FFI_Scalar*>(get(name, XLA_FFI_AttrType_SCALAR));
   if (scalar.dtype == XLA_FFI_DataType_F64) return *static_cast<const double*>(scalar.value);
@@ -98,6 +109,11 @@ std::string_view XlaAttributes::bytes(std::string_view name) const {
 std::span<const std::int64_t> XlaAttributes::integers(std::string_view name) const {
   const XLA_FFI_Array& found = array(name, XLA_FFI_DataType_S64);
   return {static_cast<const std::int64_t*>(found.data), found.size};
+}
+
+std::span<const float> XlaAttributes::floats(std::string_view name) const {
+  const XLA_FFI_Array& found = array(name, XLA_FFI_DataType_F32);
+  return {static_cast<const float*>(found.data), found.size};
 }
 
 std::int64_t XlaArray::elements() const {

@@ -28,12 +28,16 @@ class XlaAttributes {
   bool has(std::string_view name) const { return find(name) >= 0; }
   /// Returns an integer or a truth value.
   std::int64_t integer(std::string_view name) const;
+  /// The same. Throws where it does not fit into 32 bits.
+  std::int32_t integer32(std::string_view name) const;
   /// Returns a floating-point number.
   double real(std::string_view name) const;
   /// Returns the elements of an array of u8.
   std::string_view bytes(std::string_view name) const;
   /// Returns the elements of an array of s64.
   std::span<const std::int64_t> integers(std::string_view name) const;
+  /// Returns the elements of an array of f32.
+  std::span<const float> floats(std::string_view name) const;
 
  private:
   std::int64_t find(std::string_view name) const;
@@ -94,6 +98,29 @@ class XlaCall {
  private:
   const XLA_FFI_CallFrame& frame_;
   bool is_cpu_;
+};
+
+/// Reads the operands and results of a call in their order.
+class CallReader {
+ public:
+  explicit CallReader(const XlaCall& call) : call_(call) {}
+  XlaArray operand() { return call_.operand(operand_++); }
+  XlaArray result() { return call_.result(result_++); }
+  float* floats_in(std::int64_t count) { return operand().of<float>(XLA_FFI_DataType_F32, -1, count); }
+  float* floats_out(std::int64_t count) { return result().of<float>(XLA_FFI_DataType_F32, -1, count); }
+  std::int32_t* numbers_in(std::int64_t count) {
+    return operand().of<std::int32_t>(XLA_FFI_DataType_S32, -1, count);
+  }
+  std::int32_t* numbers_out(std::int64_t count) {
+    return result().of<std::int32_t>(XLA_FFI_DataType_S32, -1, count);
+  }
+  std::int32_t* count() { return numbers_in(1); }
+  /// Throws unless everything was read, but for a workspace.
+  void finish() const { call_.require(operand_, result_, true); }
+
+ private:
+  const XlaCall& call_;
+  std::int64_t operand_ = 0, result_ = 0;
 };
 
 /// The workspace of one call: the last result on a GPU, and memory of its own on the CPU.

@@ -10,7 +10,7 @@ class ParameterGradientsOperation final : public XlaOperation {
  public:
   explicit ParameterGradientsOperation(const XlaAttributes& attributes)
       : convolution_(attributes.integers("convolution")),
-        which_(static_cast<minuet_gradient>(attributes.integer("which"))),
+        which_(attributes.integer32("which")),
         op_(shared_context(), convolution_.options, which_) {}
 
   void load(const XlaPlace& place) override {

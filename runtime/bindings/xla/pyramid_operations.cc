@@ -38,7 +38,7 @@ class CoordinatesOperation final : public XlaOperation {
  public:
   explicit CoordinatesOperation(const XlaAttributes& attributes)
       : pyramid_(shared_pyramid(attributes)),
-        level_(static_cast<std::int32_t>(attributes.integer("level"))),
+        level_(attributes.integer32("level")),
         elements_(pyramid_->capacity(level_) * (1 + pyramid_->ndim())) {}
   void load(const XlaPlace& place) override { pyramid_->load(place); }
   void run(const XlaPlace& place, const XlaCall& call) override {
@@ -58,7 +58,7 @@ class CoordinatesOperation final : public XlaOperation {
 class PairsOperation final : public XlaOperation {
  public:
   explicit PairsOperation(const XlaAttributes& attributes)
-      : pyramid_(shared_pyramid(attributes)), map_(static_cast<std::int32_t>(attributes.integer("map"))) {}
+      : pyramid_(shared_pyramid(attributes)), map_(attributes.integer32("map")) {}
   void load(const XlaPlace& place) override { pyramid_->load(place); }
   void run(const XlaPlace& place, const XlaCall& call) override {
     call.require(1, 2, false);

@@ -40,7 +40,7 @@ class RunOperation final : public XlaOperation {
   explicit RunOperation(const XlaAttributes& attributes)
       : plan_(shared_plan(attributes.bytes("plan"))),
         pyramid_(shared_pyramid(attributes)),
-        map_(static_cast<std::int32_t>(attributes.integer("map"))) {
+        map_(attributes.integer32("map")) {
     const minuet_plan_info info = plan_->plan().info();
     inputs_ = info.inputs;
     outputs_ = info.outputs;
