@@ -90,6 +90,16 @@ def padded(array: Any, capacity: int) -> Array:
     return jnp.pad(array, [(0, capacity - array.shape[0]), *[(0, 0)] * (array.ndim - 1)])
 
 
+def row_count(count: Any, rows: int) -> Array:
+    """Returns how many of the rows there are, int32 [1]; None: all."""
+    if count is None:
+        return jnp.full((1,), rows, jnp.int32)
+    count = jnp.asarray(count)
+    if count.dtype != jnp.int32 or count.size != 1:
+        raise ValueError(f"count is {count.dtype} of the shape {list(count.shape)}, and int32 [1] is needed")
+    return count.reshape(1)
+
+
 def build(geometry: Geometry | Network, sizes: tuple[int, int], coordinates: Any, count: Any) -> tuple[Array, ...]:
     """Builds the pyramid of some coordinates: the points, the buffer, the counts and the status of a cloud."""
     form = geometry.form
@@ -103,15 +113,14 @@ def build(geometry: Geometry | Network, sizes: tuple[int, int], coordinates: Any
         raise ValueError(
             f"there are {coordinates.shape[0]} coordinates, and the first level has a capacity of {form.capacities[0]}"
         )
-    if count is None:
-        count = jnp.full((1,), coordinates.shape[0], jnp.int32)
-    count = jnp.asarray(count)
-    if count.dtype != jnp.int32 or count.size != 1:
-        raise ValueError(f"count is {count.dtype} of the shape {list(count.shape)}, and int32 [1] is needed")
     levels = len(form.capacities)
     results = [((sizes[0],), jnp.uint8), ((1 + levels,), jnp.int32), ((1,), jnp.uint32)]
     buffer, counts, status = call(
-        "minuet_pyramid", results, [coordinates, count.reshape(1)], workspace=sizes[1], **form.attributes
+        "minuet_pyramid",
+        results,
+        [coordinates, row_count(count, coordinates.shape[0])],
+        workspace=sizes[1],
+        **form.attributes,
     )
     is_used = jnp.arange(coordinates.shape[0], dtype=jnp.int32) < counts[1]
     points = padded(jnp.where(is_used[:, None], coordinates, 0), form.capacities[0])

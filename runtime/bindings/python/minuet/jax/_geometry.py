@@ -142,6 +142,7 @@ class Geometry:
         maps: conv_map, pool_map or minuet.Map, by the names with which ops ask for them.
         ndim: the number of axes.
         bounds: the least and the greatest coordinates that clouds may have, the batch index first.
+        batch_size: how many clouds there are, which global_pool needs: all batch indices are less; 0: not limited.
         pairs_per_row: how many inputs an output has at most on average, for memory of gradients of weights; None: as
             many as there are offsets, which always suffices.
     """
@@ -150,6 +151,7 @@ class Geometry:
     maps: tuple[tuple[str, Map], ...]
     ndim: int = 3
     bounds: tuple[Numbers, Numbers] | None = None
+    batch_size: int = 0
     pairs_per_row: float | None = None
     unique_maps: tuple[Map, ...] = field(default=(), compare=False, repr=False)
     _numbers: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
@@ -161,6 +163,7 @@ class Geometry:
         *,
         ndim: int = 3,
         bounds: tuple[Sequence[int], Sequence[int]] | None = None,
+        batch_size: int = 0,
         pairs_per_row: float | None = None,
     ) -> None:
         def keep(name: str, value: Any) -> None:
@@ -178,6 +181,7 @@ class Geometry:
         keep("unique_maps", tuple(replace(bare, purposes=both) for bare, both in purposes.items()))
         keep("maps", tuple(named.items()))
         keep("bounds", None if bounds is None else (tuple(bounds[0]), tuple(bounds[1])))
+        keep("batch_size", batch_size)
         keep("pairs_per_row", pairs_per_row)
         keep("_numbers", {name: places[replace(item, purposes=Purpose(0))] for name, item in named.items()})
         pyramid_of(self)  # Raises what is wrong.
@@ -227,7 +231,7 @@ class Geometry:
         """What custom calls need to know."""
         ndim = self.ndim
         keep = (1 << len(self.levels)) - 1
-        numbers = head_numbers(ndim, 0, self.bounds, keep, kind=0)
+        numbers = head_numbers(ndim, self.batch_size, self.bounds, keep, kind=0)
         numbers.append(len(self.levels))
         for level in self.levels:
             numbers += [level.capacity, level.parent, int(level.kernel_size is not None)]
@@ -269,5 +273,6 @@ def pyramid_of(geometry: Geometry) -> Pyramid:
         geometry.unique_maps,
         ndim=geometry.ndim,
         bounds=geometry.bounds,
+        batch_size=geometry.batch_size,
         keep_coordinates=range(len(geometry.levels)),
     )
