@@ -1,5 +1,8 @@
 """Sparse convolution networks in JAX, as custom calls of XLA."""
 
+import importlib
+from typing import Any
+
 from .._points import PointFeature
 from .._pyramid import Level, Map
 from .._types import CloudStatus, Purpose
@@ -39,3 +42,10 @@ __all__ = [
     "to_dense",
     "voxelize",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The modules of flax, which is optional.
+    if name == "nn":
+        return importlib.import_module(".nn", __name__)
+    raise AttributeError(f"minuet.jax has no attribute {name!r}")

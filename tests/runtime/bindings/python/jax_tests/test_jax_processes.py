@@ -71,17 +71,19 @@ np.savez(folder / "results", loss=loss, gradient=gradient, status=status)
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_page(number):
+    if "flax" in BLOCKS[number]:
+        pytest.importorskip("flax")
     done = run_python(BLOCKS[number], environment={**FOUR_DEVICES, **POISONED}, timeout=300)
     assert done.returncode == 0, done.stderr
 
 
 def test_page_has_examples():
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 6
 
 
 def test_every_name_of_the_page_is_there():
     for name in re.findall(r"\bsparse\.([A-Za-z]\w+)", PAGE):
-        assert hasattr(sparse, name), name
+        assert name == "nn" or hasattr(sparse, name), name
 
 
 def test_an_old_jax_is_refused():
@@ -96,6 +98,19 @@ def test_a_library_without_custom_calls_is_refused(tmp_path):
     (tmp_path / "libminuet.so").symlink_to(minuet._library.library._name)
     done = run_python("import minuet.jax", environment={"MINUET_LIBRARY": str(tmp_path / "libminuet.so")})
     assert "libminuet_xla.so does not exist, because no jaxlib was there" in done.stderr
+
+
+def test_flax_is_asked_for_where_it_is_needed():
+    done = run_python(
+        "import sys; sys.modules['flax'] = None\nimport minuet.jax as sparse\nprint(sparse.conv.__name__)\nsparse.nn"
+    )
+    assert done.stdout == "conv\n"
+    assert "ImportError: minuet.jax.nn has modules of flax, which cannot be imported: install flax" in done.stderr
+
+
+def test_names_that_are_not_there():
+    with pytest.raises(AttributeError, match=r"minuet\.jax has no attribute 'convolve'"):
+        sparse.convolve  # noqa: B018
 
 
 def test_without_jax_the_package_is_there():
