@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -178,6 +180,16 @@ def test_what_voxelize_refuses():
         sparse.voxelize(points, (1, 1, 1), feature="median")
     with pytest.raises(ValueError, match="have no gradient"):
         jax.grad(lambda points: sparse.voxelize(points, (1, 1, 1), most_points_per_voxel=2).features.sum())(points)
+
+
+def test_programs_for_a_gpu():
+    """They take the workspace from XLA, as the last result."""
+    gradient = jax.jit(jax.grad(lambda points: sparse.voxelize(points, (1, 1, 1)).features.sum()))
+    with sparse.target("sm_90a"):
+        text = gradient.trace(np.zeros((1000, 4), np.float32)).lower(lowering_platforms=("cuda",)).as_text()
+    for name in ("minuet_voxelize", "minuet_group_gradient"):
+        (line,) = [line for line in text.splitlines() if f"@{name}(" in line]
+        assert re.search(r", tensor<[1-9]\d+xui8>\)$", line), line
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
