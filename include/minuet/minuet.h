@@ -683,7 +683,7 @@ typedef struct minuet_network_options {
   minuet_dataflow dataflow;            /* of all convolutions */
   int32_t allow_non_finite_parameters; /* 1: accepts infinite and NaN parameters of the file */
   int64_t without_values;  /* 1: the plan has no values, and executions get them (minuet_parameters,
-                              parameter_inputs); not with weights_path or seed */
+                              parameter_inputs), unless it has no parameters; not with weights_path or seed */
   const int32_t* shape;    /* optional: cells along each axis, 1 to 2^24; null: the description's "shape" */
   int32_t shape_count;     /* the number of axes, or 0 */
   int32_t in_channels;     /* 1 to 65536, only for networks of one input; 0: as described */

@@ -105,7 +105,7 @@ struct NeighbourRequest : OpRequest {
 };
 
 /// Returns Internal if the view has no table of rows although the kernel has several offsets. A kernel of one
-/// offset needs no table, because each row is its own neighbour.
+/// offset may have none: within one set and with the offset 0, each row is its own neighbour.
 inline llvm::Error check_rows(const NeighbourRequest& request, i64 volume) {
   if (request.view.rows != nullptr || volume == 1) return llvm::Error::success();
   return make_error(StatusCode::Internal,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
 #include "runtime/engine/queue.h"
 #include "runtime/engine/set_index.h"
 #include "runtime/maps/map_engines.h"
@@ -282,8 +283,11 @@ class KernelMap {
   llvm::Error place_masks() const;
   MapLimits limits() const;
   llvm::Error read_counts(MapEngine& engine) const;
+  /// Returns true if the map has only the offset 0 and both sets are the same.
   bool is_identity() const {
-    return input_ == output_ && view().geometry.volume == 1 && view().offsets.empty();
+    const KernelGeometry& geometry = view().geometry;
+    const bool starts_at_0 = llvm::all_of(geometry.origin, [](i32 origin) { return origin == 0; });
+    return input_ == output_ && geometry.volume == 1 && view().offsets.empty() && starts_at_0;
   }
 
   std::shared_ptr<const CoordinateSet> input_, output_;

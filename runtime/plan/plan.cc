@@ -141,7 +141,8 @@ llvm::Expected<std::shared_ptr<const Plan>> Plan::create(NetworkProblem problem,
   plan->parameters.resize(plan->program.layers.size());
   plan->tuning = std::move(tuning);
   plan->network = {std::move(problem), std::move(recorded)};
-  plan->has_values = source.has_values();
+  // Values of no parameters need not be given.
+  plan->has_values = source.has_values() || plan->parameter_list().empty();
   if (!plan->has_values) return plan;
   MINUET_TRY(in_parallel(static_cast<i64>(plan->parameters.size()), [&](i64 i) -> llvm::Error {
     MINUET_ASSIGN(plan->parameters[i], source.layer(plan->program.layers[i]));

@@ -13,7 +13,8 @@ i64 MapSpec::volume() const {
 }
 
 bool MapSpec::is_identity() const {
-  return fine == coarse && offsets.empty() && kernel_size == AxisArray{1, 1, 1, 1};
+  const bool starts_at_0 = !padding || *padding == AxisArray{};
+  return fine == coarse && offsets.empty() && starts_at_0 && kernel_size == AxisArray{1, 1, 1, 1};
 }
 
 Program op_program(const OpProblem& problem) {

@@ -8,30 +8,13 @@ namespace {
 // The part of a batch norm that a custom call computes.
 enum NormPart : std::int64_t { kWhole = 0, kSum = 1, kApply = 2 };
 
-// Reads the operands and results of a call in their order.
-class CallReader {
- public:
-  explicit CallReader(const XlaCall& call) : call_(call) {}
-  XlaArray operand() { return call_.operand(operand_++); }
-  XlaArray result() { return call_.result(result_++); }
-  float* floats_in(std::int64_t count) { return operand().of<float>(XLA_FFI_DataType_F32, -1, count); }
-  float* floats_out(std::int64_t count) { return result().of<float>(XLA_FFI_DataType_F32, -1, count); }
-  std::int32_t* count() { return operand().of<std::int32_t>(XLA_FFI_DataType_S32, -1, 1); }
-  // Throws unless everything was read.
-  void finish() const { call_.require(operand_, result_, true); }
-
- private:
-  const XlaCall& call_;
-  std::int64_t operand_ = 0, result_ = 0;
-};
-
 minuet_batch_norm_options options_of(const XlaAttributes& attributes) {
   minuet_batch_norm_options options = MINUET_BATCH_NORM_OPTIONS_INIT;
-  options.dtype = static_cast<minuet_dtype>(attributes.integer("dtype"));
-  options.channels = static_cast<std::int32_t>(attributes.integer("channels"));
+  options.dtype = attributes.integer32("dtype");
+  options.channels = attributes.integer32("channels");
   options.eps = static_cast<float>(attributes.real("eps"));
-  options.has_residual = static_cast<std::int32_t>(attributes.integer("residual"));
-  options.has_relu = static_cast<std::int32_t>(attributes.integer("relu"));
+  options.has_residual = attributes.integer32("residual");
+  options.has_relu = attributes.integer32("relu");
   if (attributes.has("momentum")) {
     options.momentum = static_cast<float>(attributes.real("momentum"));
     options.has_running_mean = 1;
@@ -94,7 +77,7 @@ class NormForwardOperation final : public NormOperation {
       }
     }
     reader.finish();
-    const XlaWorkspace workspace(call, bytes(place, arguments.input.rows));
+    const XlaWorkspace workspace(call, [&] { return bytes(place, arguments.input.rows); });
     arguments.workspace = workspace.data();
     arguments.workspace_bytes = workspace.bytes();
     if (part_ == kSum) {
@@ -136,7 +119,7 @@ class NormGradientOperation final : public NormOperation {
       if (options_.has_residual) arguments.residual_gradient = reader.result().tensor();
     }
     reader.finish();
-    const XlaWorkspace workspace(call, bytes(place, arguments.input.rows));
+    const XlaWorkspace workspace(call, [&] { return bytes(place, arguments.input.rows); });
     arguments.workspace = workspace.data();
     arguments.workspace_bytes = workspace.bytes();
     if (part_ == kSum) {

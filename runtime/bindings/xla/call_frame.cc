@@ -1,5 +1,6 @@
 #include "runtime/bindings/xla/call_frame.h"
 
+#include <limits>
 #include <new>
 
 namespace minuet_xla {
@@ -75,6 +76,16 @@ std::int64_t XlaAttributes::integer(std::string_view name) const {
   refuse("the attribute " + std::string(name) + " of the custom call is not an integer");
 }
 
+std::int32_t XlaAttributes::integer32(std::string_view name) const {
+  const std::int64_t number = integer(name);
+  if (number < std::numeric_limits<std::int32_t>::min() ||
+      number > std::numeric_limits<std::int32_t>::max()) {
+    refuse("the attribute " + std::string(name) + " is " + std::to_string(number) +
+           ", which does not fit into 32 bits");
+  }
+  return static_cast<std::int32_t>(number);
+}
+
 double XlaAttributes::real(std::string_view name) const {
   const auto& scalar = *static_cast<const XLA_FFI_Scalar*>(get(name, XLA_FFI_AttrType_SCALAR));
   if (scalar.dtype == XLA_FFI_DataType_F64) return *static_cast<const double*>(scalar.value);
@@ -100,24 +111,32 @@ std::span<const std::int64_t> XlaAttributes::integers(std::string_view name) con
   return {static_cast<const std::int64_t*>(found.data), found.size};
 }
 
+std::span<const float> XlaAttributes::floats(std::string_view name) const {
+  const XLA_FFI_Array& found = array(name, XLA_FFI_DataType_F32);
+  return {static_cast<const float*>(found.data), found.size};
+}
+
 std::int64_t XlaArray::elements() const {
   std::int64_t count = 1;
   for (const std::int64_t length : shape()) count *= length;
   return count;
 }
 
+void XlaArray::refuse_it(const std::string& reason) const {
+  refuse(std::string(kind_) + " " + std::to_string(number_) + " " + reason);
+}
+
 void* XlaArray::require(XLA_FFI_DataType type, std::int64_t rank, std::int64_t count) const {
   if (buffer_.dtype != type) {
-    refuse(name_ + " has the element type " + std::to_string(buffer_.dtype) + ", and " +
-           std::to_string(type) + " is needed (XLA_FFI_DataType)");
+    refuse_it("has the element type " + std::to_string(buffer_.dtype) + ", and " + std::to_string(type) +
+              " is needed (XLA_FFI_DataType)");
   }
   if (rank >= 0 && buffer_.rank != rank) {
-    refuse(name_ + " has " + std::to_string(buffer_.rank) + " axes, and " + std::to_string(rank) +
-           " are needed");
+    refuse_it("has " + std::to_string(buffer_.rank) + " axes, and " + std::to_string(rank) + " are needed");
   }
   if (count >= 0 && elements() != count) {
-    refuse(name_ + " has " + std::to_string(elements()) + " elements, and " + std::to_string(count) +
-           " are needed");
+    refuse_it("has " + std::to_string(elements()) + " elements, and " + std::to_string(count) +
+              " are needed");
   }
   return buffer_.data;
 }
@@ -126,11 +145,11 @@ minuet_array XlaArray::array() const {
   minuet_array array = {};
   array.element = element_of(buffer_.dtype);
   if (array.element < 0) {
-    refuse(name_ + " is of XLA_FFI_DataType " + std::to_string(buffer_.dtype) +
-           ", which Minuet does not compute with: convert it");
+    refuse_it("is of XLA_FFI_DataType " + std::to_string(buffer_.dtype) +
+              ", which Minuet does not compute with: convert it");
   }
   if (buffer_.rank < 1 || buffer_.rank > MINUET_MAX_RANK) {
-    refuse(name_ + " has " + std::to_string(buffer_.rank) + " axes, and 1 to 6 are needed");
+    refuse_it("has " + std::to_string(buffer_.rank) + " axes, and 1 to 6 are needed");
   }
   array.data = buffer_.data;
   array.rank = static_cast<std::int32_t>(buffer_.rank);
@@ -141,7 +160,7 @@ minuet_array XlaArray::array() const {
 minuet_tensor XlaArray::tensor() const {
   const minuet_array given = array();
   if (given.rank != 2 || given.element > MINUET_ELEMENT_BF16) {
-    refuse(name_ + " must be a matrix [rows, channels] of f32, f16 or bf16");
+    refuse_it("must be a matrix [rows, channels] of f32, f16 or bf16");
   }
   return minuet::tensor(given.data, given.shape[0], static_cast<std::int32_t>(given.shape[1]), given.element);
 }
@@ -156,14 +175,12 @@ void XlaCall::require(std::int64_t operands, std::int64_t results, bool has_work
 
 XlaArray XlaCall::operand(std::int64_t number) const {
   if (number >= operands()) refuse("the custom call has no operand " + std::to_string(number));
-  return XlaArray(*static_cast<const XLA_FFI_Buffer*>(frame_.args.args[number]),
-                  "operand " + std::to_string(number));
+  return XlaArray(*static_cast<const XLA_FFI_Buffer*>(frame_.args.args[number]), "operand", number);
 }
 
 XlaArray XlaCall::result(std::int64_t number) const {
   if (number >= results()) refuse("the custom call has no result " + std::to_string(number));
-  return XlaArray(*static_cast<const XLA_FFI_Buffer*>(frame_.rets.rets[number]),
-                  "result " + std::to_string(number));
+  return XlaArray(*static_cast<const XLA_FFI_Buffer*>(frame_.rets.rets[number]), "result", number);
 }
 
 void* XlaCall::stream() const {
@@ -184,13 +201,14 @@ std::int32_t XlaCall::ordinal() const {
   return arguments.device_ordinal;
 }
 
-XlaWorkspace::XlaWorkspace(const XlaCall& call, std::int64_t bytes) : bytes_(bytes) {
-  if (call.is_cpu()) {
-    // The size depends on the number of threads, which a program that was exported elsewhere cannot know.
-    data_ = ::operator new(static_cast<std::size_t>(bytes > 0 ? bytes : 1), std::align_val_t(kAlignment));
-    is_own_ = true;
-    return;
-  }
+void XlaWorkspace::allocate(std::int64_t bytes) {
+  // The size depends on the number of threads, which a program that was exported elsewhere cannot know.
+  data_ = ::operator new(static_cast<std::size_t>(bytes > 0 ? bytes : 1), std::align_val_t(kAlignment));
+  bytes_ = bytes;
+  is_own_ = true;
+}
+
+void XlaWorkspace::take_last_result(const XlaCall& call) {
   const XlaArray last = call.result(call.results() - 1);
   data_ = last.require(XLA_FFI_DataType_U8, 1, -1);
   bytes_ = last.elements();

@@ -28,12 +28,16 @@ class XlaAttributes {
   bool has(std::string_view name) const { return find(name) >= 0; }
   /// Returns an integer or a truth value.
   std::int64_t integer(std::string_view name) const;
+  /// The same. Throws where it does not fit into 32 bits.
+  std::int32_t integer32(std::string_view name) const;
   /// Returns a floating-point number.
   double real(std::string_view name) const;
   /// Returns the elements of an array of u8.
   std::string_view bytes(std::string_view name) const;
   /// Returns the elements of an array of s64.
   std::span<const std::int64_t> integers(std::string_view name) const;
+  /// Returns the elements of an array of f32.
+  std::span<const float> floats(std::string_view name) const;
 
  private:
   std::int64_t find(std::string_view name) const;
@@ -45,8 +49,9 @@ class XlaAttributes {
 /// An operand or a result of a custom call, in memory of the device.
 class XlaArray {
  public:
-  /// `name` is for messages.
-  XlaArray(const XLA_FFI_Buffer& buffer, std::string name) : buffer_(buffer), name_(std::move(name)) {}
+  /// `kind`, "operand" or "result", and `number` are for messages.
+  XlaArray(const XLA_FFI_Buffer& buffer, const char* kind, std::int64_t number)
+      : buffer_(buffer), kind_(kind), number_(number) {}
 
   std::span<const std::int64_t> shape() const {
     return {buffer_.dims, static_cast<std::size_t>(buffer_.rank)};
@@ -65,8 +70,11 @@ class XlaArray {
   minuet_tensor tensor() const;
 
  private:
+  // Throws an exception whose message begins with the array's name.
+  [[noreturn]] void refuse_it(const std::string& reason) const;
   const XLA_FFI_Buffer& buffer_;
-  std::string name_;
+  const char* kind_;
+  std::int64_t number_;
 };
 
 /// One call of a handler.
@@ -92,10 +100,41 @@ class XlaCall {
   bool is_cpu_;
 };
 
+/// Reads the operands and results of a call in their order.
+class CallReader {
+ public:
+  explicit CallReader(const XlaCall& call) : call_(call) {}
+  XlaArray operand() { return call_.operand(operand_++); }
+  XlaArray result() { return call_.result(result_++); }
+  float* floats_in(std::int64_t count) { return operand().of<float>(XLA_FFI_DataType_F32, -1, count); }
+  float* floats_out(std::int64_t count) { return result().of<float>(XLA_FFI_DataType_F32, -1, count); }
+  std::int32_t* numbers_in(std::int64_t count) {
+    return operand().of<std::int32_t>(XLA_FFI_DataType_S32, -1, count);
+  }
+  std::int32_t* numbers_out(std::int64_t count) {
+    return result().of<std::int32_t>(XLA_FFI_DataType_S32, -1, count);
+  }
+  std::int32_t* count() { return numbers_in(1); }
+  /// Throws unless everything was read, but for a workspace.
+  void finish() const { call_.require(operand_, result_, true); }
+
+ private:
+  const XlaCall& call_;
+  std::int64_t operand_ = 0, result_ = 0;
+};
+
 /// The workspace of one call: the last result on a GPU, and memory of its own on the CPU.
 class XlaWorkspace {
  public:
-  XlaWorkspace(const XlaCall& call, std::int64_t bytes);
+  /// `bytes` is a function that returns how many bytes are needed. Only calls on the CPU ask it.
+  template <class Bytes>
+  XlaWorkspace(const XlaCall& call, const Bytes& bytes) {
+    if (call.is_cpu()) {
+      allocate(bytes());
+    } else {
+      take_last_result(call);
+    }
+  }
   ~XlaWorkspace();
   XlaWorkspace(const XlaWorkspace&) = delete;
   XlaWorkspace& operator=(const XlaWorkspace&) = delete;
@@ -103,6 +142,8 @@ class XlaWorkspace {
   std::int64_t bytes() const { return bytes_; }
 
  private:
+  void allocate(std::int64_t bytes);
+  void take_last_result(const XlaCall& call);
   void* data_ = nullptr;
   std::int64_t bytes_ = 0;
   bool is_own_ = false;

@@ -24,20 +24,20 @@ void require_format(NumberReader& reader) {
   }
 }
 
-std::vector<std::int32_t> read_offsets(NumberReader& reader, std::int32_t ndim) {
-  const std::int64_t count = within(reader.next(), kMostOffsets, "offsets");
+// Reads the listed offsets of a kernel, and sets how many there are.
+std::vector<std::int32_t> read_offsets(NumberReader& reader, std::int32_t ndim, std::int32_t& offset_count) {
+  offset_count = static_cast<std::int32_t>(within(reader.next(), kMostOffsets, "offsets"));
   std::vector<std::int32_t> offsets;
-  for (std::int64_t i = 0; i < count * within(ndim, MINUET_MAX_DIM, "axes"); ++i) {
-    offsets.push_back(reader.next32());
-  }
+  for (std::int64_t i = 0; i < std::int64_t{offset_count} * ndim; ++i) offsets.push_back(reader.next32());
   return offsets;
 }
 
 // Tells training plans of one network apart.
 std::string training_key(const XlaAttributes& attributes) {
   const std::span<const std::int64_t> numbers = attributes.integers("training");
-  return std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()) +
-         std::to_string(attributes.real("momentum"));
+  const double momentum = attributes.real("momentum");
+  std::string key(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
+  return key.append(reinterpret_cast<const char*>(&momentum), sizeof(momentum));
 }
 
 }  // namespace
@@ -56,6 +56,15 @@ std::int32_t NumberReader::next32() {
     refuse(std::string("a number of the attribute ") + name_ + " does not fit into 32 bits");
   }
   return static_cast<std::int32_t>(number);
+}
+
+std::int32_t NumberReader::next_ndim() {
+  const std::int32_t ndim = next32();
+  if (ndim < 1 || ndim > MINUET_MAX_DIM) {
+    refuse(std::string("the attribute ") + name_ + " has " + std::to_string(ndim) + " axes, and 1 to " +
+           std::to_string(MINUET_MAX_DIM) + " are supported");
+  }
+  return ndim;
 }
 
 void NumberReader::next_axes(std::int32_t (&axes)[MINUET_MAX_DIM]) {
@@ -91,25 +100,22 @@ XlaPyramid::XlaPyramid(const XlaAttributes& attributes) {
   NumberReader reader(attributes.integers("pyramid"), "pyramid");
   require_format(reader);
   const std::int64_t kind = reader.next();
-  const bool is_of_network = kind != kOfLevels;
+  is_of_network_ = kind != kOfLevels;
   minuet_pyramid_options options = MINUET_PYRAMID_OPTIONS_INIT;
-  options.ndim = ndim_ = reader.next32();
+  options.ndim = ndim_ = reader.next_ndim();
   options.batch_size = reader.next();
   options.has_bounds = reader.next32();
   for (std::int32_t& bound : options.least) bound = reader.next32();
   for (std::int32_t& bound : options.greatest) bound = reader.next32();
   options.keep_coordinates = static_cast<std::uint32_t>(reader.next());
-  levels_ = within(reader.next(), is_of_network ? kMostMaps : kMostLevels, "levels");
-  options.level_count = static_cast<std::int32_t>(levels_);
-  std::vector<std::int64_t> capacities;
+  options.level_count =
+      static_cast<std::int32_t>(within(reader.next(), is_of_network_ ? kMostMaps : kMostLevels, "levels"));
   std::vector<minuet_pyramid_level> levels;
-  for (std::int64_t i = 0; i < levels_; ++i) {
-    if (is_of_network) {
-      capacities.push_back(reader.next());
-      continue;
-    }
+  for (std::int32_t i = 0; i < options.level_count; ++i) {
+    capacities_.push_back(reader.next());
+    if (is_of_network_) continue;
     minuet_pyramid_level level = {};
-    level.capacity = reader.next();
+    level.capacity = capacities_.back();
     level.parent = reader.next32();
     level.is_reached = reader.next32();
     reader.next_axes(level.stride);
@@ -132,8 +138,7 @@ XlaPyramid::XlaPyramid(const XlaAttributes& attributes) {
     reader.next_axes(map.kernel_size);
     reader.next_axes(map.dilation);
     reader.next_axes(map.padding);
-    offsets.push_back(read_offsets(reader, options.ndim));
-    map.offset_count = static_cast<std::int32_t>(offsets.back().size()) / (options.ndim ? options.ndim : 1);
+    offsets.push_back(read_offsets(reader, options.ndim, map.offset_count));
     maps.push_back(map);
   }
   reader.finish();
@@ -142,19 +147,30 @@ XlaPyramid::XlaPyramid(const XlaAttributes& attributes) {
   }
   options.levels = levels.empty() ? nullptr : levels.data();
   options.maps = maps.empty() ? nullptr : maps.data();
-  std::shared_ptr<XlaPlan> network;
-  if (is_of_network) options.level_capacity = capacities.data();
+  if (is_of_network_) options.level_capacity = capacities_.data();
   if (kind == kOfTraining) {
-    const std::shared_ptr<XlaTraining> training = shared_training(attributes);
-    options.ndim = 0;  // That of the network.
-    pyramid_ = std::make_unique<minuet::Pyramid>(training->training().create_pyramid(options));
+    training_ = shared_training(attributes);
+    pyramid_ = std::make_unique<minuet::Pyramid>(training_->training().create_pyramid(options));
     return;
   }
-  if (is_of_network) {
-    network = shared_plan(attributes.bytes("plan"));
-    options.network = network->plan().get();
+  if (is_of_network_) {
+    network_ = shared_plan(attributes.bytes("plan"));
+    options.network = network_->plan().get();
   }
   pyramid_ = std::make_unique<minuet::Pyramid>(shared_context(), options);
+}
+
+std::int64_t XlaPyramid::capacity(std::int32_t level) const {
+  if (is_of_network_) {
+    refuse(
+        "the pyramid is of a network, whose equal levels the library merges, so that the size of a level is "
+        "unknown: describe the levels whose coordinates are read in the attribute pyramid");
+  }
+  if (level < 0 || level >= levels()) {
+    refuse("level is " + std::to_string(level) + ", and the pyramid has " + std::to_string(levels()) +
+           ", numbered from 0");
+  }
+  return capacities_[static_cast<std::size_t>(level)];
 }
 
 std::shared_ptr<XlaPyramid> shared_pyramid(const XlaAttributes& attributes) {
@@ -170,7 +186,7 @@ DescribedConvolution::DescribedConvolution(std::span<const std::int64_t> numbers
   NumberReader reader(numbers, "convolution");
   require_format(reader);
   options.without_values = 1;
-  options.ndim = reader.next32();
+  options.ndim = reader.next_ndim();
   options.dtype = reader.next32();
   options.in_channels = static_cast<std::int32_t>(within(reader.next(), kMostChannels, "input channels"));
   options.out_channels = static_cast<std::int32_t>(within(reader.next(), kMostChannels, "output channels"));
@@ -184,9 +200,8 @@ DescribedConvolution::DescribedConvolution(std::span<const std::int64_t> numbers
   reader.next_axes(options.dilation);
   reader.next_axes(options.padding);
   volume = within(reader.next(), kMostOffsets, "offsets");
-  offsets = read_offsets(reader, options.ndim);
+  offsets = read_offsets(reader, options.ndim, options.offset_count);
   reader.finish();
-  options.offset_count = static_cast<std::int32_t>(offsets.size()) / (options.ndim ? options.ndim : 1);
   options.offsets = offsets.empty() ? nullptr : offsets.data();
   options.weight_count =
       volume * options.in_channels / (options.groups > 0 ? options.groups : 1) * options.out_channels;

@@ -20,6 +20,8 @@ class NumberReader {
   /// Returns the next number. Throws past the last one.
   std::int64_t next();
   std::int32_t next32();
+  /// Returns the number of axes of a pyramid or a convolution.
+  std::int32_t next_ndim();
   void next_axes(std::int32_t (&axes)[MINUET_MAX_DIM]);
   /// Throws unless all numbers were read.
   void finish() const;
@@ -59,15 +61,21 @@ class XlaPyramid {
   explicit XlaPyramid(const XlaAttributes& attributes);
   const minuet::Pyramid& pyramid() const { return *pyramid_; }
   std::int32_t ndim() const { return ndim_; }
-  std::int64_t levels() const { return levels_; }
+  std::int64_t levels() const { return static_cast<std::int64_t>(capacities_.size()); }
+  /// Returns the most rows of a level. Throws where there is no such level, and for pyramids of networks.
+  std::int64_t capacity(std::int32_t level) const;
   void load(const XlaPlace& place) {
     once_(place, [&] { pyramid_->load(place.device); });
   }
 
  private:
+  // Calls on the pyramid that are made later find these, and do not make them again.
+  std::shared_ptr<XlaPlan> network_;
+  std::shared_ptr<XlaTraining> training_;
   std::unique_ptr<minuet::Pyramid> pyramid_;
   std::int32_t ndim_ = 0;
-  std::int64_t levels_ = 0;
+  bool is_of_network_ = false;
+  std::vector<std::int64_t> capacities_;
   OnceByPlace once_;
 };
 

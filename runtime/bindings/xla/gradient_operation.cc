@@ -10,7 +10,7 @@ class ParameterGradientsOperation final : public XlaOperation {
  public:
   explicit ParameterGradientsOperation(const XlaAttributes& attributes)
       : convolution_(attributes.integers("convolution")),
-        which_(static_cast<minuet_gradient>(attributes.integer("which"))),
+        which_(attributes.integer32("which")),
         op_(shared_context(), convolution_.options, which_) {}
 
   void load(const XlaPlace& place) override {
@@ -43,8 +43,8 @@ class ParameterGradientsOperation final : public XlaOperation {
       arguments.bias_gradient =
           call.result(has_weight).of<float>(XLA_FFI_DataType_F32, 1, options.out_channels);
     }
-    const XlaWorkspace workspace(call,
-                                 op_.bytes(place.arch, arguments.most_pairs, arguments.out_gradient.rows));
+    const XlaWorkspace workspace(
+        call, [&] { return op_.bytes(place.arch, arguments.most_pairs, arguments.out_gradient.rows); });
     arguments.workspace = workspace.data();
     arguments.workspace_bytes = workspace.bytes();
     op_.compute(place.device, arguments, call.stream());

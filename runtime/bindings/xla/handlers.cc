@@ -23,6 +23,8 @@ constexpr OperationKind kKinds[] = {
     {"minuet_training_backward", make_training_backward},
     {"minuet_batch_norm", make_batch_norm},
     {"minuet_batch_norm_gradient", make_batch_norm_gradient},
+    {"minuet_voxelize", make_voxelize},
+    {"minuet_group_gradient", make_group_gradient},
 };
 constexpr std::size_t kKindCount = std::size(kKinds);
 constexpr char kStateName[] = "minuet.xla.operation";

@@ -1,6 +1,6 @@
 /* Minuet: custom calls for XLA. Part of the library libminuet_xla, which links libminuet and knows its public
- * headers only. Python programs use the package minuet.jax, which makes these calls; README.md beside this
- * file describes the custom calls themselves. */
+ * headers only. Python programs use the package minuet.jax, which makes these calls;
+ * runtime/bindings/xla/README.md in the source describes the custom calls themselves. */
 #ifndef MINUET_XLA_H_
 #define MINUET_XLA_H_
 

@@ -29,5 +29,7 @@ std::unique_ptr<XlaOperation> make_training_forward(const XlaAttributes& attribu
 std::unique_ptr<XlaOperation> make_training_backward(const XlaAttributes& attributes);
 std::unique_ptr<XlaOperation> make_batch_norm(const XlaAttributes& attributes);
 std::unique_ptr<XlaOperation> make_batch_norm_gradient(const XlaAttributes& attributes);
+std::unique_ptr<XlaOperation> make_voxelize(const XlaAttributes& attributes);
+std::unique_ptr<XlaOperation> make_group_gradient(const XlaAttributes& attributes);
 
 }  // namespace minuet_xla

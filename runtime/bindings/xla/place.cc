@@ -9,12 +9,15 @@ const minuet::Context& shared_context() {
 }
 
 const XlaPlace& place_of(bool is_cpu, std::int32_t ordinal) {
+  if (is_cpu) {
+    static const auto* const cpu = new XlaPlace(shared_context(), "cpu");
+    return *cpu;
+  }
   static auto* const mutex = new std::mutex();
-  static auto* const places = new std::map<std::string, std::unique_ptr<XlaPlace>>();
-  const std::string name = is_cpu ? "cpu" : "cuda:" + std::to_string(ordinal);
+  static auto* const places = new std::map<std::int32_t, std::unique_ptr<XlaPlace>>();
   const std::lock_guard lock(*mutex);
-  std::unique_ptr<XlaPlace>& place = (*places)[name];
-  if (!place) place = std::make_unique<XlaPlace>(shared_context(), name);
+  std::unique_ptr<XlaPlace>& place = (*places)[ordinal];
+  if (!place) place = std::make_unique<XlaPlace>(shared_context(), "cuda:" + std::to_string(ordinal));
   return *place;
 }
 

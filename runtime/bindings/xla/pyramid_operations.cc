@@ -11,8 +11,7 @@ class BuildOperation final : public XlaOperation {
   void load(const XlaPlace& place) override { pyramid_->load(place); }
   void run(const XlaPlace& place, const XlaCall& call) override {
     call.require(2, 3, true);
-    const minuet::Pyramid::Bytes bytes = pyramid_->pyramid().bytes(place.arch);
-    const XlaWorkspace workspace(call, bytes.workspace);
+    const XlaWorkspace workspace(call, [&] { return pyramid_->pyramid().bytes(place.arch).workspace; });
     const XlaArray coordinates = call.operand(0), buffer = call.result(0);
     minuet_pyramid_arguments arguments = MINUET_PYRAMID_ARGUMENTS_INIT;
     arguments.buffer = buffer.of<void>(XLA_FFI_DataType_U8, 1);
@@ -39,25 +38,27 @@ class CoordinatesOperation final : public XlaOperation {
  public:
   explicit CoordinatesOperation(const XlaAttributes& attributes)
       : pyramid_(shared_pyramid(attributes)),
-        level_(static_cast<std::int32_t>(attributes.integer("level"))) {}
+        level_(attributes.integer32("level")),
+        elements_(pyramid_->capacity(level_) * (1 + pyramid_->ndim())) {}
   void load(const XlaPlace& place) override { pyramid_->load(place); }
   void run(const XlaPlace& place, const XlaCall& call) override {
     call.require(1, 1, false);
     const XlaArray buffer = call.operand(0);
-    pyramid_->pyramid().coordinates(place.device, buffer.of<void>(XLA_FFI_DataType_U8, 1), buffer.elements(),
-                                    level_, call.result(0).of<std::int32_t>(XLA_FFI_DataType_S32, 2),
-                                    call.stream());
+    pyramid_->pyramid().coordinates(
+        place.device, buffer.of<void>(XLA_FFI_DataType_U8, 1), buffer.elements(), level_,
+        call.result(0).of<std::int32_t>(XLA_FFI_DataType_S32, 2, elements_), call.stream());
   }
 
  private:
   std::shared_ptr<XlaPyramid> pyramid_;
   std::int32_t level_;
+  std::int64_t elements_;  // which the library writes
 };
 
 class PairsOperation final : public XlaOperation {
  public:
   explicit PairsOperation(const XlaAttributes& attributes)
-      : pyramid_(shared_pyramid(attributes)), map_(static_cast<std::int32_t>(attributes.integer("map"))) {}
+      : pyramid_(shared_pyramid(attributes)), map_(attributes.integer32("map")) {}
   void load(const XlaPlace& place) override { pyramid_->load(place); }
   void run(const XlaPlace& place, const XlaCall& call) override {
     call.require(1, 2, false);

@@ -40,7 +40,7 @@ class RunOperation final : public XlaOperation {
   explicit RunOperation(const XlaAttributes& attributes)
       : plan_(shared_plan(attributes.bytes("plan"))),
         pyramid_(shared_pyramid(attributes)),
-        map_(static_cast<std::int32_t>(attributes.integer("map"))) {
+        map_(attributes.integer32("map")) {
     const minuet_plan_info info = plan_->plan().info();
     inputs_ = info.inputs;
     outputs_ = info.outputs;
@@ -57,7 +57,7 @@ class RunOperation final : public XlaOperation {
 
   void run(const XlaPlace& place, const XlaCall& call) override {
     call.require(1 + inputs_ + parameters_, outputs_, true);
-    const XlaWorkspace workspace(call, workspace_bytes_of(place));
+    const XlaWorkspace workspace(call, [&] { return workspace_bytes_of(place); });
     const XlaArray buffer = call.operand(0);
     std::vector<minuet_array> inputs, outputs, values;
     for (std::int64_t i = 0; i < inputs_; ++i) inputs.push_back(call.operand(1 + i).array());

@@ -14,6 +14,9 @@ class PassOperation : public XlaOperation {
     inputs_ = info.inputs;
     outputs_ = info.outputs;
     parameters_ = info.parameter_tensors;
+    for (std::int32_t i = 0; i < info.outputs; ++i) {
+      is_integer_.push_back(training_->network().output(i).element == MINUET_ELEMENT_I32);
+    }
     is_statistic_.resize(static_cast<std::size_t>(parameters_));
     for (const std::int64_t number : attributes.integers("statistics")) {
       if (number < 0 || number >= parameters_) refuse("the attribute statistics names no parameter");
@@ -71,7 +74,7 @@ class PassOperation : public XlaOperation {
   std::shared_ptr<XlaTraining> training_;
   std::shared_ptr<XlaPyramid> pyramid_;
   std::int64_t inputs_ = 0, outputs_ = 0, parameters_ = 0;
-  std::vector<bool> is_statistic_;
+  std::vector<bool> is_statistic_, is_integer_;  // of each parameter, and of each output
 
  private:
   OnceByPlace once_;
@@ -91,7 +94,7 @@ class ForwardPassOperation final : public PassOperation {
     std::vector<minuet_array> statistics;  // Frozen batch norms keep theirs.
     if (!training_->is_frozen()) statistics = results_by_parameter(call, result, parameters, true);
     call.require(operand, result, true);
-    const XlaWorkspace workspace(call, sizes_of(place).forward_workspace);
+    const XlaWorkspace workspace(call, [&] { return sizes_of(place).forward_workspace; });
     minuet_training_forward_arguments arguments = MINUET_TRAINING_FORWARD_ARGUMENTS_INIT;
     fill(arguments, call.operand(0), parameters, workspace);
     arguments.new_statistics = statistics.empty() ? nullptr : statistics.data();
@@ -112,9 +115,8 @@ class BackwardPassOperation final : public PassOperation {
     std::int64_t operand = 1, result = 0;
     const std::vector<minuet_array> parameters = operands_of(call, operand, parameters_);
     std::vector<minuet_array> out_gradients;
-    for (std::int32_t i = 0; i < outputs_; ++i) {
+    for (const bool is_integer : is_integer_) {
       // Integers, the results of an argmax, have no gradient.
-      const bool is_integer = training_->network().output(i).element == MINUET_ELEMENT_I32;
       out_gradients.push_back(is_integer ? minuet_array{} : call.operand(operand++).array());
     }
     const XlaArray kept = call.operand(operand++);
@@ -125,7 +127,7 @@ class BackwardPassOperation final : public PassOperation {
       input_gradients.push_back(is_wanted ? call.result(result++).array() : minuet_array{});
     }
     call.require(operand, result, true);
-    const XlaWorkspace workspace(call, sizes_of(place).backward_workspace);
+    const XlaWorkspace workspace(call, [&] { return sizes_of(place).backward_workspace; });
     minuet_training_backward_arguments arguments = MINUET_TRAINING_BACKWARD_ARGUMENTS_INIT;
     fill(arguments, call.operand(0), parameters, workspace);
     arguments.out_gradients = out_gradients.data();

@@ -178,6 +178,11 @@ class ParameterInfo:
     shape: tuple[int, ...]
 
 
+def is_statistic(name: str) -> bool:
+    """Whether the parameter of this name is a running statistic of a batch norm, which has no gradient."""
+    return name.rpartition(".")[2] in ("running_mean", "running_var")
+
+
 @dataclass(frozen=True)
 class ExecutionInfo:
     """Says what a caller must know of an execution before it gives it memory or captures its calls."""

@@ -28,6 +28,17 @@ def kernel_lengths(ndim: int, kernel_size: Axes, kernel_shape: KernelShape | str
     return sizes
 
 
+def is_centre(volume: int, padding: Sequence[int] | None, offsets: Sequence[int] | None) -> bool:
+    """Whether a kernel has one offset, which is zero, so that within one level each row is paired with itself.
+
+    Args:
+        volume: the number of offsets.
+        padding: one number for each axis.
+        offsets: where given, all of their numbers, one after the other.
+    """
+    return volume == 1 and not any(padding or ()) and not any(offsets or ())
+
+
 def set_kernel(
     options: Any,
     ndim: int,

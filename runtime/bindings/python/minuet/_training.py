@@ -14,7 +14,7 @@ from ._arrays import View, device_view, stream_handle
 from ._device import Context, Device
 from ._errors import OutOfRangeError
 from ._execution import array_table, input_view, like_input, output_view
-from ._infos import ParameterInfo, TensorInfo
+from ._infos import ParameterInfo, TensorInfo, is_statistic
 from ._library import Handle, call, library, make, using
 from ._operands import memory_view, output_array, place_workspace
 from ._plan import Plan
@@ -202,7 +202,7 @@ class Training(Handle):
         given = self._values(arguments, device, buffer, parameters, order, handle)
         new: dict[str, Any] = {}
         if self._has_statistics:
-            new = self._like(device, given, statistics, handle, is_statistic=True)
+            new = self._like(device, given, statistics, handle, of_statistics=True)
             arguments.new_statistics = self._table(device, new, handle, "statistics")
             for name, count in (("batch_count", batch_count), ("new_batch_count", new_batch_count)):
                 if count is not None:
@@ -260,7 +260,7 @@ class Training(Handle):
         )
         sizes = self._sizes_on(device, pyramid)
         given = self._values(arguments, device, buffer, parameters, order, handle)
-        own = self._like(device, given, None, handle, is_statistic=False) if gradients is None else dict(gradients)
+        own = self._like(device, given, None, handle, of_statistics=False) if gradients is None else dict(gradients)
         arguments.parameter_gradients = self._table(device, own, handle, "gradients")
         arguments.accumulate = int(accumulate)
         if len(out_gradients) != len(self._outputs):
@@ -329,13 +329,12 @@ class Training(Handle):
         out: Mapping[str, Any] | None,
         stream: int,
         *,
-        is_statistic: bool,
+        of_statistics: bool,
     ) -> dict[str, Any]:
         """Returns the arrays of `out`, or new ones with the shapes of the parameters, for statistics or for others."""
-        names = ("running_mean", "running_var")
         result: dict[str, Any] = {}
         for info, view in given:
-            if info.name.endswith(names) != is_statistic:
+            if is_statistic(info.name) != of_statistics:
                 continue
             if out is not None and info.name not in out:
                 raise ValueError(f"statistics has no array for {info.name}: give all of them")

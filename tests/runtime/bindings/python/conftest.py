@@ -8,7 +8,6 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator
 
 # Names of packages that this run is to behave without.
 for without in filter(None, os.environ.get("MINUET_TEST_WITHOUT", "").split(",")):
@@ -83,11 +82,16 @@ def cpu(context: minuet.Context) -> minuet.Device:
     return minuet.Device(context, "cpu")
 
 
-@pytest.fixture
-def generator(request: pytest.FixtureRequest) -> Iterator[np.random.Generator]:
+def new_generator() -> np.random.Generator:
+    """Returns a generator of random inputs, and prints the seed that repeats them."""
     seed = int(os.environ.get("MINUET_TEST_SEED") or int.from_bytes(os.urandom(4), "little"))
     print(f"MINUET_TEST_SEED={seed} repeats the inputs")
-    yield np.random.default_rng(seed)
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def generator() -> np.random.Generator:
+    return new_generator()
 
 
 def run_python(

@@ -175,6 +175,23 @@ def test_wrong_parameters(device, network):
         parameters.get(info.name, out=np.zeros(3, np.float32))
 
 
+def test_a_network_without_parameters(device, context, cloud, features):
+    """It has all of its values, however it was made."""
+    pooling = {"op": "max_pool", "name": "pool", "kernel_size": 3}
+    network = {"name": "n", "ndim": 3, "in_channels": 4, "layers": [pooling]}
+    made = minuet.Plan.network(context, description=network)
+    empty = minuet.Plan.network(context, description=network, without_values=True)
+    assert empty.info.parameter_tensors == 0
+    copy = minuet.Plan.deserialize(context, empty.serialize([], with_values=True))
+    results = []
+    for plan in (made, empty, copy):
+        plan.load(device)
+        results.append(run(device, minuet.Execution(plan, device), cloud, features).copy())
+    assert results[0].any()
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
+
+
 def test_convolution_without_values(device, context, generator):
     cloud = oracle.make_cloud(generator, 40)
     coordinates = minuet.Coordinates(device, device.to_device(cloud))

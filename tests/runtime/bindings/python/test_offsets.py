@@ -50,6 +50,33 @@ def test_single_ops(device, context, generator, dtype, dataflow):
         assert execution.layers[0].offset_count == (0 if is_linear else len(offsets))
 
 
+@pytest.mark.parametrize("padding", [0, 1, (0, 1, 0)])
+def test_one_offset_of_a_dense_convolution(device, context, generator, padding):
+    """With padding it is not zero, so a map within one set does not pair rows with themselves."""
+    cloud = oracle.make_cloud(generator, 400)
+    offset = [-number for number in ((padding,) * 3 if isinstance(padding, int) else padding)]
+    pairs = listed_pairs(cloud, cloud, [offset])
+    assert len(pairs) > 0
+    features = (generator.integers(-64, 65, (400, 8)) / 64).astype(np.float32)
+    weight = (generator.integers(-64, 65, (1, 8, 16)) / 64).astype(np.float32)
+    expected, magnitude = oracle.convolve(pairs, features, weight, 400)
+    plan = minuet.Plan.convolution(context, weight, padding=padding, dataflow="fused")
+    plan.load(device)
+    coordinates = minuet.Coordinates(device, device.to_device(cloud))
+    kernel_map = minuet.KernelMap(coordinates, coordinates, kernel_size=1, padding=padding)
+    np.testing.assert_array_equal(sorted(map(tuple, kernel_map.export().tolist())), list(map(tuple, pairs)))
+    execution = minuet.Execution(plan, device)
+    execution.prepare_maps(kernel_map)
+    oracle.expect_close(device.to_host(execution.run(device.to_device(features))), expected, magnitude, "float32")
+
+    entry = minuet.Map(0, 0, 1, padding=padding, purposes=minuet.Purpose.CONVOLUTION)
+    pyramid = minuet.Pyramid(context, [minuet.Level(400)], [entry])
+    pyramid.load(device)
+    buffer = pyramid.build(device, device.to_device(cloud))
+    result = pyramid.run(plan, device, buffer, device.to_device(features), kernel_map=0, output_rows=400)
+    oracle.expect_close(device.to_host(result)[:400], expected, magnitude, "float32")
+
+
 KERNELS = {
     "cross": {"kernel_size": 3, "kernel_shape": "cross"},
     "list": {"kernel_shape": "custom", "offsets": CROSS},

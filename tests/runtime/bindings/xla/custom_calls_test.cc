@@ -15,7 +15,7 @@
 #include "minuet/gradient.hpp"
 #include "minuet/pyramid.hpp"
 #include "runtime/bindings/xla/minuet_xla.h"
-#include "tests/runtime/bindings/xla/made_up_xla.h"
+#include "tests/runtime/bindings/xla/calls_on_device.h"
 
 namespace minuet_xla::testing {
 namespace {
@@ -54,19 +54,6 @@ minuet_convolution_options convolution_options() {
   return options;
 }
 
-std::vector<float> normal(std::size_t count) {
-  static std::mt19937 generator = [] {
-    const char* const given = std::getenv("MINUET_TEST_SEED");
-    const auto seed = given ? static_cast<unsigned>(std::atol(given)) : std::random_device()();
-    std::printf("MINUET_TEST_SEED=%u repeats the inputs\n", seed);
-    return std::mt19937(seed);
-  }();
-  std::normal_distribution<float> distribution;
-  std::vector<float> values(count);
-  for (float& value : values) value = distribution(generator);
-  return values;
-}
-
 // A cube's voxels with their neighbours: (offset, input row, output row), ascending.
 struct Voxels {
   std::vector<std::int32_t> coordinates;
@@ -91,65 +78,8 @@ struct Voxels {
   }
 };
 
-template <class T>
-constexpr XLA_FFI_DataType type_of() {
-  if constexpr (std::is_same_v<T, float>) return XLA_FFI_DataType_F32;
-  if constexpr (std::is_same_v<T, std::int32_t>) return XLA_FFI_DataType_S32;
-  if constexpr (std::is_same_v<T, std::uint32_t>) return XLA_FFI_DataType_U32;
-  return XLA_FFI_DataType_U8;
-}
-
-class CustomCalls : public ::testing::TestWithParam<const char*> {
+class CustomCalls : public CallsOnDevice {
  protected:
-  void SetUp() override {
-    try {
-      device_.emplace(context_, GetParam());
-    } catch (const minuet::Exception& error) {
-      if (std::string(GetParam()) == "cpu" || error.status() != MINUET_UNAVAILABLE) throw;
-      GTEST_SKIP() << std::string(error.what()).substr(0, std::string(error.what()).find(" ("));
-    }
-    arch_ = device_->info().arch;
-    xla_ = &fresh_xla();
-    ASSERT_EQ(outcome_of(minuet_xla_register(made_up_api())).message, "");
-  }
-
-  const MadeUpXla::Registered& handlers(const std::string& name) const {
-    return xla_->find(name, is_cpu() ? "Host" : "CUDA");
-  }
-  bool is_cpu() const { return std::string(GetParam()) == "cpu"; }
-
-  // An array on the device. It stays until the end of the test.
-  template <class T>
-  Site::Array array(const std::vector<T>& values, std::vector<std::int64_t> shape) {
-    auto buffer = std::make_shared<minuet::Buffer<T>>(*device_, values);
-    kept_.push_back(buffer);
-    return {type_of<T>(), buffer->get(), std::move(shape)};
-  }
-  // One that is full of garbage, which a float reads as NaN.
-  template <class T>
-  Site::Array poisoned(std::vector<std::int64_t> shape) {
-    std::size_t count = 1;
-    for (const std::int64_t length : shape) count *= static_cast<std::size_t>(length);
-    std::vector<T> values(count);
-    std::fill_n(reinterpret_cast<unsigned char*>(values.data()), count * sizeof(T), 0xff);
-    return array(values, std::move(shape));
-  }
-  template <class T>
-  std::vector<T> read(const Site::Array& array) {
-    device_->synchronize();
-    std::size_t count = 1;
-    for (const std::int64_t length : array.shape) count *= static_cast<std::size_t>(length);
-    std::vector<T> values(count);
-    minuet::check(minuet_device_copy(device_->get(), values.data(), array.data,
-                                     static_cast<std::int64_t>(count * sizeof(T)), 1));
-    return values;
-  }
-  // Appends the workspace of a call on a GPU.
-  std::vector<Site::Array> with_workspace(std::vector<Site::Array> results, std::int64_t bytes) {
-    if (!is_cpu()) results.push_back(poisoned<unsigned char>({std::max<std::int64_t>(1, bytes)}));
-    return results;
-  }
-
   minuet::Pyramid make_pyramid() {
     minuet_pyramid_level level = {};
     level.capacity = kCapacity, level.parent = -1;
@@ -225,19 +155,9 @@ class CustomCalls : public ::testing::TestWithParam<const char*> {
     return y;
   }
 
-  static void expect_close(const std::vector<float>& actual, const std::vector<double>& expected) {
-    ASSERT_EQ(actual.size(), expected.size());
-    for (std::size_t i = 0; i < actual.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-4) << i;
-  }
-
-  const minuet::Context context_;
-  std::optional<minuet::Device> device_;
-  std::string arch_;
-  MadeUpXla* xla_ = nullptr;
   const Voxels voxels_;
   Site::Array buffer_ = {};
   std::int64_t run_bytes_ = 0;
-  std::vector<std::shared_ptr<void>> kept_;
 };
 
 TEST_P(CustomCalls, ConvolutionAndItsGradients) {
@@ -313,6 +233,12 @@ TEST_P(CustomCalls, ConvolutionAndItsGradients) {
     wanted.emplace(voxels_.coordinates.begin() + row * 4, voxels_.coordinates.begin() + row * 4 + 4);
   }
   EXPECT_EQ(unique, wanted);
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector{kCapacity - 1, std::int64_t{4}}, {kCapacity, 3}}) {
+    const Outcome outcome = reader.execute({buffer_}, {poisoned<std::int32_t>(shape)});
+    EXPECT_EQ(outcome.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
+    EXPECT_NE(outcome.message.find("elements, and 256 are needed"), std::string::npos) << outcome.message;
+  }
 }
 
 // XLA executes a program on one GPU by one stream.
@@ -417,13 +343,21 @@ TEST_P(CustomCalls, WrongAttributesAreRefused) {
   numbers[17] = std::int64_t{1} << 40;  // The capacity.
   Site large(handlers("minuet_pyramid"));
   refused(large.integers("pyramid", numbers), XLA_FFI_Error_Code_OUT_OF_RANGE, "minuet_pyramid_create");
+  for (const std::int64_t axes : {0, 5}) {
+    numbers = pyramid_numbers();
+    numbers[2] = axes;
+    Site flat(handlers("minuet_pyramid"));
+    refused(flat.integers("pyramid", numbers), XLA_FFI_Error_Code_INVALID_ARGUMENT, "axes, and 1 to 4");
+  }
+  for (const std::int64_t level : {-1, 1}) {
+    Site past(handlers("minuet_coordinates"));
+    past.integers("pyramid", pyramid_numbers()).integer("level", level);
+    refused(past, XLA_FFI_Error_Code_INVALID_ARGUMENT, "and the pyramid has 1, numbered from 0");
+  }
   const std::unique_ptr<Site> damaged = run_site(false);
   refused(damaged->bytes("plan", {1, 2, 3}), XLA_FFI_Error_Code_INVALID_ARGUMENT, "minuet_plan_deserialize");
 }
 
-std::string name_of(const ::testing::TestParamInfo<const char*>& info) {
-  return std::string(info.param) == "cpu" ? "cpu" : "cuda_f32";
-}
 INSTANTIATE_TEST_SUITE_P(On, CustomCalls, ::testing::Values("cpu", "cuda:0"), name_of);
 INSTANTIATE_TEST_SUITE_P(On, CallsByThreads, ::testing::Values("cpu"), name_of);
 

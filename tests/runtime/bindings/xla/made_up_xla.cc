@@ -139,6 +139,12 @@ Site& Site::integers(const std::string& name, std::vector<std::int64_t> values) 
   attribute.array = {XLA_FFI_DataType_S64, attribute.integers.size(), attribute.integers.data()};
   return *this;
 }
+Site& Site::floats(const std::string& name, std::vector<float> values) {
+  Attribute& attribute = add(name, XLA_FFI_AttrType_ARRAY);
+  attribute.floats = std::move(values);
+  attribute.array = {XLA_FFI_DataType_F32, attribute.floats.size(), attribute.floats.data()};
+  return *this;
+}
 Site& Site::bytes(const std::string& name, std::vector<unsigned char> values) {
   Attribute& attribute = add(name, XLA_FFI_AttrType_ARRAY);
   attribute.bytes = std::move(values);

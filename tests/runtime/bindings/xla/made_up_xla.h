@@ -53,6 +53,7 @@ class Site {
   Site& integer(const std::string& name, std::int64_t value);
   Site& real(const std::string& name, double value);
   Site& integers(const std::string& name, std::vector<std::int64_t> values);
+  Site& floats(const std::string& name, std::vector<float> values);
   Site& bytes(const std::string& name, std::vector<unsigned char> values);
 
   Outcome instantiate();
@@ -81,6 +82,7 @@ class Site {
     XLA_FFI_AttrType type;
     std::vector<std::int64_t> integers;
     std::vector<unsigned char> bytes;
+    std::vector<float> floats;
     double real = 0;
     XLA_FFI_Scalar scalar = {};
     XLA_FFI_Array array = {};

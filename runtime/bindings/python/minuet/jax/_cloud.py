@@ -28,7 +28,8 @@ class Cloud:
     Attributes:
         points: the coordinates that were given, int32 [capacity, 1 + axes], and zeros in rows past the count.
         buffer: the pyramid, uint8.
-        counts: how many coordinates were taken, and the voxels of each level, int32 [1 + levels].
+        counts: how many coordinates were taken, and the voxels of each level, int32 [1 + levels]. For a Network only
+            these two of level 0 are defined: the library merges equal levels of a network and numbers them anew.
         status: bits of minuet.CloudStatus, uint32 [1]; 0 where the cloud fitted. Otherwise all levels have no voxels,
             and ops give zeros. check() turns it into an error.
         pairs: for each map with Purpose.EXPORT, its pairs, int32 [most, 3], and their number, int32 [1].
@@ -48,7 +49,7 @@ class Cloud:
         return self.geometry.form
 
     def count(self, level: int) -> Array:
-        """Returns the number of voxels of a level, int32 [1]."""
+        """Returns the number of voxels of a level, int32 [1]. For a Network only that of level 0 is defined."""
         return self.counts[1 + level : 2 + level]
 
     def capacity(self, level: int) -> int:
@@ -57,9 +58,18 @@ class Cloud:
 
     def coordinates(self, level: int) -> Array:
         """Returns the coordinates of a level in cells of the first one, int32 [capacity, 1 + axes]. Rows of the first
-        level are in the order that was given, and rows past the count are zeros."""
+        level are in the order that was given, and rows past the count are zeros.
+
+        Raises:
+            ValueError: the cloud was made for a Network, and the level is not the first one.
+        """
         if level == 0:  # The library has them in an order of its own.
             return self.points
+        if not isinstance(self.geometry, Geometry):
+            raise ValueError(
+                "the cloud belongs to a Network, which has coordinates of level 0 only: for those of other levels "
+                "describe the levels by minuet.jax.Geometry"
+            )
         shape = (self.capacity(level), 1 + self.form.ndim)
         made = call(
             "minuet_coordinates", [(shape, jnp.int32)], [self.buffer], level=np.int64(level), **self.form.attributes
@@ -67,7 +77,8 @@ class Cloud:
         return made[0]
 
     def is_used(self, level: int) -> Array:
-        """Returns which rows of a level have a voxel, bool [capacity]."""
+        """Returns which rows of a level have a voxel, bool [capacity]. For a Network only those of level 0 are
+        defined."""
         return jnp.arange(self.capacity(level), dtype=jnp.int32) < self.count(level)
 
 
@@ -77,6 +88,16 @@ def padded(array: Any, capacity: int) -> Array:
     if array.shape[0] > capacity:
         raise ValueError(f"there are {array.shape[0]} rows, and the capacity is {capacity}: give a larger capacity")
     return jnp.pad(array, [(0, capacity - array.shape[0]), *[(0, 0)] * (array.ndim - 1)])
+
+
+def row_count(count: Any, rows: int) -> Array:
+    """Returns how many of the rows there are, int32 [1]; None: all."""
+    if count is None:
+        return jnp.full((1,), rows, jnp.int32)
+    count = jnp.asarray(count)
+    if count.dtype != jnp.int32 or count.size != 1:
+        raise ValueError(f"count is {count.dtype} of the shape {list(count.shape)}, and int32 [1] is needed")
+    return count.reshape(1)
 
 
 def build(geometry: Geometry | Network, sizes: tuple[int, int], coordinates: Any, count: Any) -> tuple[Array, ...]:
@@ -92,15 +113,14 @@ def build(geometry: Geometry | Network, sizes: tuple[int, int], coordinates: Any
         raise ValueError(
             f"there are {coordinates.shape[0]} coordinates, and the first level has a capacity of {form.capacities[0]}"
         )
-    if count is None:
-        count = jnp.full((1,), coordinates.shape[0], jnp.int32)
-    count = jnp.asarray(count)
-    if count.dtype != jnp.int32 or count.size != 1:
-        raise ValueError(f"count is {count.dtype} of the shape {list(count.shape)}, and int32 [1] is needed")
     levels = len(form.capacities)
     results = [((sizes[0],), jnp.uint8), ((1 + levels,), jnp.int32), ((1,), jnp.uint32)]
     buffer, counts, status = call(
-        "minuet_pyramid", results, [coordinates, count.reshape(1)], workspace=sizes[1], **form.attributes
+        "minuet_pyramid",
+        results,
+        [coordinates, row_count(count, coordinates.shape[0])],
+        workspace=sizes[1],
+        **form.attributes,
     )
     is_used = jnp.arange(coordinates.shape[0], dtype=jnp.int32) < counts[1]
     points = padded(jnp.where(is_used[:, None], coordinates, 0), form.capacities[0])
@@ -119,7 +139,7 @@ def pyramid(geometry: Geometry, coordinates: Any, count: Any = None) -> Cloud:
     pairs: dict[str, tuple[Array, Array]] = {}
     for name, _ in geometry.maps:
         number, item = geometry.map(name)
-        if item.fine == item.coarse and geometry.volume(name) == 1 and not any(map(any, item.offsets or ())):
+        if geometry.is_identity(item):
             rows = jnp.arange(geometry.levels[item.fine].capacity, dtype=jnp.int32)
             count_of = counts[1 + item.fine : 2 + item.fine]
             pairs[name] = (jnp.stack([jnp.zeros_like(rows), rows, rows], 1), count_of)

@@ -86,21 +86,11 @@ def _conv_forward(
 def _gradient_workspace(op: Op, which: int, most_pairs: int, target: Target) -> int:
     if target.arch == "cpu":
         return 0
-    item, geometry = op.item, op.geometry
-    kernel: dict[str, Any] = {"offsets": item.offsets}
-    if item.offsets is None:
-        names = ("kernel_size", "dilation", "padding", "kernel_shape")
-        kernel = {name: getattr(item, name) for name in names}
     made = ParameterGradients(
         context(),
         op.in_channels,
         op.out_channels,
-        **kernel,
-        ndim=geometry.ndim,
-        stride=op.stride,
-        submanifold=op.is_submanifold,
-        transposed=op.transposed,
-        dtype=op.dtype,
+        **op.options,
         groups=op.groups,
         weight=bool(which & _abi.MINUET_GRADIENT_WEIGHT),
         bias=bool(which & _abi.MINUET_GRADIENT_BIAS),

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _abi
-from .._kernel import Offsets, kernel_lengths
+from .._kernel import Offsets, is_centre, kernel_lengths
 from .._pyramid import Level, Map, Pyramid
 from .._types import Axes, KernelShape, Purpose, axes, choose
 from ._target import context, current
@@ -66,10 +66,14 @@ def four(numbers: Axes, ndim: int, what: str) -> list[int]:
     return given + [0] * (MOST_AXES - ndim)
 
 
+def _flat_offsets(item: Map, ndim: int) -> list[int]:
+    return [number for offset in item.offsets or () for number in axes(offset, ndim, "an offset")]
+
+
 def kernel_numbers(item: Map, ndim: int) -> tuple[list[int], list[int]]:
     """Returns the numbers of a kernel for attributes: what comes before its axes, and the list of its offsets."""
     shape = choose(KernelShape, item.kernel_shape, "kernel_shape")
-    flat = [number for offset in item.offsets or () for number in axes(offset, ndim, "an offset")]
+    flat = _flat_offsets(item, ndim)
     shape = shape if item.offsets is None else KernelShape.CUSTOM
     return [int(item.padding is not None), int(shape)], [len(item.offsets or ()), *flat]
 
@@ -138,6 +142,7 @@ class Geometry:
         maps: conv_map, pool_map or minuet.Map, by the names with which ops ask for them.
         ndim: the number of axes.
         bounds: the least and the greatest coordinates that clouds may have, the batch index first.
+        batch_size: how many clouds there are, which global_pool needs: all batch indices are less; 0: not limited.
         pairs_per_row: how many inputs an output has at most on average, for memory of gradients of weights; None: as
             many as there are offsets, which always suffices.
     """
@@ -146,6 +151,7 @@ class Geometry:
     maps: tuple[tuple[str, Map], ...]
     ndim: int = 3
     bounds: tuple[Numbers, Numbers] | None = None
+    batch_size: int = 0
     pairs_per_row: float | None = None
     unique_maps: tuple[Map, ...] = field(default=(), compare=False, repr=False)
     _numbers: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
@@ -157,6 +163,7 @@ class Geometry:
         *,
         ndim: int = 3,
         bounds: tuple[Sequence[int], Sequence[int]] | None = None,
+        batch_size: int = 0,
         pairs_per_row: float | None = None,
     ) -> None:
         def keep(name: str, value: Any) -> None:
@@ -174,14 +181,20 @@ class Geometry:
         keep("unique_maps", tuple(replace(bare, purposes=both) for bare, both in purposes.items()))
         keep("maps", tuple(named.items()))
         keep("bounds", None if bounds is None else (tuple(bounds[0]), tuple(bounds[1])))
+        keep("batch_size", batch_size)
         keep("pairs_per_row", pairs_per_row)
         keep("_numbers", {name: places[replace(item, purposes=Purpose(0))] for name, item in named.items()})
-        _pyramid(self)  # Raises what is wrong.
+        pyramid_of(self)  # Raises what is wrong.
 
     def _kept(self, item: Map) -> Map:
-        # A map of one offset within one set needs no list: each row is paired with itself.
-        is_identity = item.fine == item.coarse and self._volume(item) == 1
-        return replace(item, purposes=item.purposes & ~Purpose.EXPORT) if is_identity else item
+        # Its list of pairs follows from the count, and the library does not make it.
+        return replace(item, purposes=item.purposes & ~Purpose.EXPORT) if self.is_identity(item) else item
+
+    def is_identity(self, item: Map) -> bool:
+        """Whether a map pairs each row with itself alone."""
+        padding = None if item.padding is None else axes(item.padding, self.ndim, "padding")
+        is_within = item.fine == item.coarse
+        return is_within and is_centre(self._volume(item), padding, _flat_offsets(item, self.ndim))
 
     def _volume(self, item: Map) -> int:
         return math.prod(kernel_lengths(self.ndim, item.kernel_size, item.kernel_shape, item.offsets))
@@ -218,7 +231,7 @@ class Geometry:
         """What custom calls need to know."""
         ndim = self.ndim
         keep = (1 << len(self.levels)) - 1
-        numbers = head_numbers(ndim, 0, self.bounds, keep, kind=0)
+        numbers = head_numbers(ndim, self.batch_size, self.bounds, keep, kind=0)
         numbers.append(len(self.levels))
         for level in self.levels:
             numbers += [level.capacity, level.parent, int(level.kernel_size is not None)]
@@ -238,13 +251,13 @@ class Geometry:
 
     def bytes(self) -> tuple[int, int]:
         """Returns the bytes of the buffer, and of the workspace of a build on a GPU (0 on the CPU)."""
-        return bytes_for(_pyramid(self))
+        return bytes_for(pyramid_of(self))
 
 
 def bytes_for(pyramid: Pyramid) -> tuple[int, int]:
     """Returns the bytes of a buffer that serves the CPU and the target, and of the workspace on the target."""
     arch = current().arch
-    buffer, workspace = pyramid.bytes("cpu")
+    buffer, _ = pyramid.bytes("cpu")
     if arch == "cpu":
         return buffer, 0
     other, workspace = pyramid.bytes(arch)
@@ -252,17 +265,14 @@ def bytes_for(pyramid: Pyramid) -> tuple[int, int]:
 
 
 @functools.lru_cache(maxsize=512)
-def _pyramid(geometry: Geometry) -> Pyramid:
+def pyramid_of(geometry: Geometry) -> Pyramid:
+    """Returns the library's description of the pyramid."""
     return Pyramid(
         context(),
         geometry.levels,
         geometry.unique_maps,
         ndim=geometry.ndim,
         bounds=geometry.bounds,
+        batch_size=geometry.batch_size,
         keep_coordinates=range(len(geometry.levels)),
     )
-
-
-def pyramid_of(geometry: Geometry) -> Pyramid:
-    """Returns the library's description of the pyramid."""
-    return _pyramid(geometry)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._infos import is_statistic
 from .._plan import Plan
 from .._pyramid import Pyramid
 from .._training import Training, TrainingSizes
@@ -69,37 +70,33 @@ class Network:
         levels = self._plan.info.levels
         if len(level_capacity) != levels:
             raise ValueError(f"level_capacity has {len(level_capacity)} numbers, and the network has {levels} levels")
-        self._batch_size = batch_size
         self._training: Training | None = None
         self.training_numbers: Numbers = ()
         self.momentum = momentum
+        kind = 1
         if is_trained:
-            inputs = range(self._plan.info.inputs)
+            kind, inputs = 2, self._plan.info.inputs
             self._training = Training(
                 context(),
                 self._plan,
-                input_gradients=inputs,
+                input_gradients=range(inputs),
                 momentum=momentum,
                 frozen_batch_norms=frozen_batch_norms,
                 recompute_blocks=recompute_blocks,
             )
-            bits = sum(1 << number for number in inputs)
+            bits = (1 << inputs) - 1
             self.training_numbers = (FORMAT, bits, int(frozen_batch_norms), int(recompute_blocks))
-        if self._training is not None:
             self._pyramid = self._training.pyramid(level_capacity, bounds=bounds, batch_size=batch_size)
         else:
             self._pyramid = Pyramid(
                 context(), network=self._plan, level_capacity=level_capacity, bounds=bounds, batch_size=batch_size
             )
-        kind = 2 if is_trained else 1
         self._numbers = head_numbers(self._plan.info.ndim, batch_size, bounds, 0, kind=kind)
         self._numbers += [len(level_capacity), *level_capacity, 0]
         self.capacities = tuple(level_capacity)
         self.parameters = {item.name: jax.ShapeDtypeStruct(item.shape, jnp.float32) for item in self._plan.parameters}
         #: The names of the parameters that are running statistics of batch norms.
-        self.statistics = tuple(
-            name for name in self.parameters if name.rpartition(".")[2] in ("running_mean", "running_var")
-        )
+        self.statistics = tuple(name for name in self.parameters if is_statistic(name))
         self.has_new_statistics = bool(self.statistics) and not frozen_batch_norms
 
     @property
@@ -181,7 +178,7 @@ class Network:
         """Returns what the outputs are."""
         results: list[Result] = []
         for info in self._plan.outputs:
-            rows = self._batch_size if len(info.shape) > 2 else self.capacities[info.level]
+            rows = self._pyramid.rows_of(info)
             results.append(((rows, *(int(length or 0) for length in info.shape[1:])), jnp.dtype(info.dtype)))
         return results
 

@@ -12,13 +12,11 @@ import numpy as np
 
 from .._plan import Plan
 from .._pyramid import Map
-from .._types import DType
+from .._types import DTYPES, DType
 from ._calls import Result, call
 from ._cloud import Array, Cloud
 from ._geometry import FORMAT, Geometry, four, int_array, kernel_numbers, pyramid_of
 from ._target import Target, context, current
-
-DTYPES = {"float32": DType.FLOAT32, "float16": DType.FLOAT16, "bfloat16": DType.BFLOAT16}
 
 
 def dtype_of(features: Any) -> DType:
@@ -76,26 +74,29 @@ class Op:
         fine, coarse = (self.geometry.tensor_stride(level) for level in (self.item.fine, self.item.coarse))
         return tuple(two // one for one, two in zip(fine, coarse, strict=True))
 
-    def plan(self, *, of_input: bool) -> Plan:
-        """Makes the plan of the op, or of the gradient of its input."""
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments that plans of the op and of its gradients share."""
         item = self.item
-        common: dict[str, Any] = {
+        made: dict[str, Any] = {
             "ndim": self.geometry.ndim,
             "dtype": self.dtype,
             "stride": self.stride,
             "submanifold": self.is_submanifold,
             "transposed": self.transposed,
-            "input_gradient": of_input,
         }
         if item.offsets is not None:
-            common["offsets"] = item.offsets
-        else:
-            common |= {
-                "kernel_size": item.kernel_size,
-                "dilation": item.dilation,
-                "padding": item.padding,
-                "kernel_shape": item.kernel_shape,
-            }
+            return made | {"offsets": item.offsets}
+        return made | {
+            "kernel_size": item.kernel_size,
+            "dilation": item.dilation,
+            "padding": item.padding,
+            "kernel_shape": item.kernel_shape,
+        }
+
+    def plan(self, *, of_input: bool) -> Plan:
+        """Makes the plan of the op, or of the gradient of its input."""
+        common = {**self.options, "input_gradient": of_input}
         if self.reduction:
             winners = self.reduction == "max" and not of_input
             return Plan.pooling(context(), self.in_channels, self.reduction, winners=winners, **common)

@@ -1,4 +1,4 @@
-"""Poolings, and their gradients."""
+"""Poolings over maps and of whole clouds, and their gradients."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .._global_pooling import GLOBAL_POOLINGS, global_pooling_network
 from ._calls import alike
-from ._cloud import Array, Cloud
+from ._cloud import Array, Cloud, padded
+from ._groups import group_gradient
+from ._network import Network
 from ._plans import Op, dtype_of, require_features, require_geometry, run
 
 
@@ -57,3 +60,54 @@ def _pool_backward(op: Op, kept: tuple[Any, ...], gradient: Any) -> tuple[Any, .
 
 
 _pool.defvjp(_pool_forward, _pool_backward)
+
+
+def global_pool(cloud: Cloud, level: int, x: Any, reduction: str = "max") -> Array:
+    """Pools all voxels of each cloud, channel by channel. Differentiable by x.
+
+    Args:
+        x: features of the level, [capacity, channels].
+        reduction: "max", "average" or "sum".
+
+    Returns:
+        [batch size of the geometry, channels] of the dtype of x, with 0 where a cloud has no voxels.
+    """
+    geometry = require_geometry(cloud)
+    if reduction not in GLOBAL_POOLINGS:
+        raise ValueError(f"reduction {reduction!r} is not known: use {', '.join(GLOBAL_POOLINGS)}")
+    if not geometry.batch_size:
+        raise ValueError("a global pooling needs the number of clouds: give batch_size to the Geometry")
+    x = require_features(cloud, "the global pooling", x, level)
+    result: Array = _global_pool(
+        geometry.batch_size, reduction, *alike(x, cloud.coordinates(level), cloud.count(level))
+    )
+    return result
+
+
+@functools.lru_cache(maxsize=256)
+def _global_network(ndim: int, channels: int, reduction: str, dtype: str, capacity: int, batch_size: int) -> Network:
+    description = global_pooling_network(ndim, channels, reduction)
+    return Network(description, [capacity, batch_size], dtype=dtype, batch_size=batch_size)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _global_pool(batch_size: int, reduction: str, x: Any, coordinates: Any, count: Any) -> Array:
+    capacity = max(x.shape[0], batch_size)  # The level of the clouds is not larger than that of the voxels.
+    dtype_of(x)
+    network = _global_network(coordinates.shape[1] - 1, x.shape[1], reduction, str(x.dtype), capacity, batch_size)
+    made = network({}, network.pyramid(coordinates, count), padded(x, capacity))
+    assert isinstance(made, jax.Array)
+    return made
+
+
+def _global_forward(batch_size: int, reduction: str, x: Any, coordinates: Any, count: Any) -> tuple[Array, Any]:
+    rows = x if reduction == "max" else None
+    return _global_pool(batch_size, reduction, x, coordinates, count), (rows, coordinates, count)
+
+
+def _global_backward(batch_size: int, reduction: str, kept: tuple[Any, ...], gradient: Any) -> tuple[Any, ...]:
+    rows, coordinates, count = kept
+    return group_gradient(gradient, coordinates, count, GLOBAL_POOLINGS[reduction], rows=rows), None, None
+
+
+_global_pool.defvjp(_global_forward, _global_backward)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from .._kernel import is_centre
 from .._types import CloudStatus, Purpose
 from ._keys import KernelKey
 from ._rules import read_numbers, rounded_capacity
@@ -126,7 +127,7 @@ class Capacities:
             coarse = numbers[path]
             fine = coarse if name[0] is None else numbers[path[:-1]]
             kernel = KernelKey(*name[1:])
-            is_identity = fine == coarse and kernel.volume == 1 and not any(kernel.offsets or ())
+            is_identity = fine == coarse and is_centre(kernel.volume, kernel.padding, kernel.offsets)
             built = purposes & ~int(Purpose.EXPORT) if is_identity else purposes
             made.append(LearnedMap(fine, coarse, name, purposes, built, math.ceil(self.factor * pairs)))
         return made

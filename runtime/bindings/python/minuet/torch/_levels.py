@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 
+from .._kernel import is_centre
 from .._types import Axes, CloudStatus, Purpose
 from ._keys import KernelKey, Numbers, numbers
 from ._pyramids import pyramid_coordinates, pyramid_pairs
@@ -88,7 +89,7 @@ class KernelMap:
     @property
     def is_identity(self) -> bool:
         """Whether each row feeds itself alone."""
-        return self.is_within and self.kernel.volume == 1 and not any(self.kernel.offsets or ())
+        return self.is_within and is_centre(self.kernel.volume, self.kernel.padding, self.kernel.offsets)
 
     def require(self, purposes: int) -> Built:
         """Makes sure that the map serves these ops (bits of minuet.Purpose), and says where it is."""

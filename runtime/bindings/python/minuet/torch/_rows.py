@@ -5,12 +5,12 @@ These ops run a few times in a network at most, so that they use the classes of 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from .._global_pooling import GLOBAL_POOLINGS, global_pooling_network
 from .._plan import Plan
 from .._points import Devoxelizer, PointBlend, PointFeature, Voxelizer, Voxels
 from .._pyramid import Pyramid
@@ -290,9 +290,7 @@ class _GlobalPooling:
     """A network of one op, with the pyramid that it runs on."""
 
     def __init__(self, channels: int, ndim: int, reduction: str, dtype: DType, capacity: int, batch_size: int) -> None:
-        layer = {"op": "global_pool", "name": "pooled", "input": "input", "reduction": reduction, "output": "pooled"}
-        network = {"name": "global_pooling", "ndim": ndim, "in_channels": channels, "outputs": ["pooled"]}
-        description = json.dumps({**network, "layers": [layer]})
+        description = global_pooling_network(ndim, channels, reduction)
         self.plan = Plan.network(context(), description=description, dtype=dtype, dataflow="fused")
         capacities = [capacity] + [batch_size] * (self.plan.info.levels - 1)
         self.pyramid = Pyramid(context(), network=self.plan, level_capacity=capacities, batch_size=batch_size)
@@ -332,14 +330,11 @@ def _global_pooling_fake(
     return features.new_empty((batch_size, features.shape[1])), features.new_empty(1, dtype=torch.int32)
 
 
-_FEATURES = {"average": PointFeature.MEAN, "max": PointFeature.MAX, "sum": PointFeature.SUM}
-
-
 def _global_pooling_setup(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
     features, coordinates, count, reduction, _, _ = inputs
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(coordinates, features if reduction == "max" else None, None, count)
-    ctx.feature = int(_FEATURES[reduction])
+    ctx.feature = int(GLOBAL_POOLINGS[reduction])
 
 
 def _global_pooling_gradient(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple[Any, ...]:

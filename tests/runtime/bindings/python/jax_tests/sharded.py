@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import minuet.jax as sparse
 import numpy as np
+from conftest import new_generator
 from jax.sharding import PartitionSpec as P
 from jax_problems import cells, convolved, expect_close, in_double, same_bits
 
@@ -90,12 +91,43 @@ def test_inference(mesh, generator):
         assert same_bits(whole[rows], jax.jit(infer)(points[rows], counts[rank : rank + 1], x[rows]))
 
 
+def test_points(mesh, generator):
+    """Voxels of points and pooled clouds of each shard, and gradients of the points, are those of a device that is
+    alone."""
+    geometry = sparse.Geometry([sparse.Level(ROWS)], {"same": sparse.conv_map(0, 0, 3)}, batch_size=2)
+    points = generator.normal(size=(RANKS * 50, 5)).astype(np.float32)
+    batch = generator.integers(0, 2, RANKS * 50).astype(np.int32)
+    weight = jnp.asarray(generator.normal(size=(27, 2, 6)), jnp.float32)
+
+    def pool(points, batch):
+        voxels = sparse.voxelize(points, (0.5,) * 3, batch=batch, first_column=3, capacity=ROWS)
+        cloud = sparse.pyramid(geometry, voxels.coordinates, voxels.count)
+        y = sparse.conv(cloud, "same", voxels.features, weight)
+        return sparse.global_pool(cloud, 0, y, "max"), voxels.status | cloud.status
+
+    def step(points, batch):
+        (_, made), gradient = jax.value_and_grad(
+            lambda points: (lambda y, status: ((y**2).sum(), (y, status)))(*pool(points, batch)), has_aux=True
+        )(points)
+        return *made, gradient
+
+    whole = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=CLOUDS, out_specs=CLOUDS))(points, batch)
+    sparse.check(whole[1])
+    for rank in range(RANKS):
+        rows = slice(rank * 50, (rank + 1) * 50)
+        alone = jax.jit(step)(points[rows], batch[rows])
+        assert alone[0].any() and alone[2].any()
+        pooled = slice(rank * 2, (rank + 1) * 2)
+        assert same_bits((whole[0][pooled], whole[2][rows]), (alone[0], alone[2]))
+
+
 def main() -> None:
     assert jax.device_count() == RANKS
     mesh = jax.make_mesh((RANKS,), ("clouds",), axis_types=(jax.sharding.AxisType.Auto,))
-    generator = np.random.default_rng()
+    generator = new_generator()
     test_training_step(mesh, generator)
     test_inference(mesh, generator)
+    test_points(mesh, generator)
     print("done")
 
 

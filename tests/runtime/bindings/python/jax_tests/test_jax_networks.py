@@ -12,7 +12,7 @@ import jax.numpy as jnp  # noqa: E402
 
 sparse = pytest.importorskip("minuet.jax", exc_type=ImportError)
 
-from jax_problems import cells, same_bits  # noqa: E402
+from jax_problems import cells, expect_close, in_double, normal, poisoned, same_bits  # noqa: E402
 
 
 def values_of(generator, network):
@@ -106,6 +106,94 @@ def test_training_has_the_bits_of_the_abi(generator, options):
     values = minuet.Parameters(plan, device)
     values.set(parameters)
     assert same_bits(inference, pyramid.run(plan, device, buffer, x, parameters=values))
+
+
+@pytest.mark.parametrize("reduction", ["sum", "average", "max"])
+def test_global_pool_in_a_classifier(generator, reduction):
+    """The output has a row for each batch item, whatever the capacity of its level."""
+    batches, width, rows = 2, 3, 9
+    description = {
+        "name": "n",
+        "ndim": 3,
+        "in_channels": 4,
+        "layers": [
+            {"op": "linear", "name": "a", "out_channels": width, "save": "rows"},
+            {"op": "global_pool", "name": "pool", "reduction": reduction, "save": "pooled"},
+            {"op": "global_pool", "name": "sums", "reduction": "sum", "input": "rows"},
+            {"op": "concat", "with": "pooled"},
+            {"op": "linear", "name": "b", "out_channels": 4},
+        ],
+    }
+    network = sparse.Network(description, [12, batches + 3], batch_size=batches, is_trained=True)
+    parameters = values_of(generator, network)
+    batch = np.array([0, 0, 1, 0, 1, 1, 1, 0, 0])
+    points = np.stack([batch, *(np.arange(rows) * i for i in (3, 1, -1))], 1).astype(np.int32)
+    x, out = normal(generator, rows, 4), normal(generator, batches, 4)
+
+    @jax.jit
+    def step(parameters, points, x, out):
+        cloud = network.pyramid(points)
+        result, back, _ = jax.vjp(lambda *p: network.train(p[0], cloud, p[1]), parameters, x, has_aux=True)
+        return result, back(out), network(parameters, cloud, x), cloud.status
+
+    result, (gradients, of_x), inference, status = step(parameters, points, poisoned(x, 12), out)
+    sparse.check(status)
+    combine = {"sum": jnp.sum, "average": jnp.mean, "max": jnp.max}
+    names = sorted(parameters)
+
+    def classify(x, *values):
+        value = dict(zip(names, values, strict=True))
+        tensor = x @ value["a.weight"][0] + value["a.bias"]
+        pooled = [
+            jnp.stack([combine[each](tensor[batch == item], 0) for item in range(batches)])
+            for each in ("sum", reduction)
+        ]
+        return jnp.concatenate(pooled, 1) @ value["b.weight"][0] + value["b.bias"]
+
+    expected, wide = in_double(classify, x, *(parameters[name] for name in names), out=out)
+    expect_close(result, expected, "float32")
+    expect_close(inference, expected, "float32")
+    assert not of_x[rows:].any()
+    for gradient, each in zip((of_x[:rows], *(gradients[name] for name in names)), wide, strict=True):
+        expect_close(gradient, each, "float32")
+
+
+def test_momenta_that_are_nearly_equal(generator):
+    """Training plans of two networks with small momenta are two."""
+    layers = [
+        {"op": "linear", "name": "a", "out_channels": 5, "bias": False},
+        {"op": "batch_norm", "name": "norm"},
+    ]
+    description = {"name": "n", "ndim": 3, "in_channels": 4, "layers": layers}
+    momenta = (1e-7, 4e-7)
+    networks = [sparse.Network(description, [64], is_trained=True, momentum=momentum) for momentum in momenta]
+    points, x = cells(generator, 64), normal(generator, 64, 4)
+    parameters = values_of(generator, networks[0])
+    (name,) = (name for name in networks[0].statistics if name.endswith("running_mean"))
+    parameters[name] = np.zeros(5, np.float32)
+    weight = next(value for name, value in parameters.items() if name.startswith("a."))
+    # Both programs are there before one runs, so that the library could share a training plan between them.
+    steps = [
+        jax.jit(lambda p, points, x, network=network: network.train(p, network.pyramid(points), x)[1])
+        .lower(parameters, points, x)
+        .compile()
+        for network in networks
+    ]
+    mean = (np.asarray(x, np.float64) @ weight[0].astype(np.float64)).mean(0)
+    for step, momentum in zip(steps, momenta, strict=True):
+        found = np.asarray(step(parameters, points, x)[name], np.float64) / momentum
+        expect_close(found, mean, "float32", 1)
+
+
+def test_coordinates_of_a_network(generator):
+    """A cloud of a network has those that were given."""
+    network = sparse.Network("minkunet42", [16] * 5, channels=[8] * 9)
+    points = cells(generator, 10)
+    cloud = network.pyramid(points)
+    assert np.asarray(cloud.coordinates(0))[:10].tolist() == points.tolist()
+    assert cloud.counts.tolist()[:2] == [10, 10]
+    with pytest.raises(ValueError, match="has coordinates of level 0 only"):
+        cloud.coordinates(1)
 
 
 def test_a_network_for_inference_has_no_training(generator):

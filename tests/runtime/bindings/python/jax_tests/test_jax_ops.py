@@ -89,6 +89,44 @@ def test_convolution(generator, name, dtype):
         assert same_bits(both(*given), (result, gradients))  # op by op, without jit
 
 
+# A map of one offset within a level, and the offset.
+ONE_OFFSET = {
+    "listed zero": ({"offsets": [(0, 0, 0)]}, (0, 0, 0)),
+    "listed": ({"offsets": [(1, 0, 0)]}, (1, 0, 0)),
+    "padded": ({"kernel_size": 1, "padding": 1}, (-1, -1, -1)),
+    "padded on one axis": ({"kernel_size": 1, "padding": (0, 1, 0)}, (0, -1, 0)),
+    "padded by zero": ({"kernel_size": 1, "padding": 0}, (0, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", ONE_OFFSET)
+def test_one_offset(generator, name):
+    """Rows are paired with themselves only where the offset is zero."""
+    options, offset = ONE_OFFSET[name]
+    count, capacity = 150, 170
+    geometry = sparse.Geometry([sparse.Level(capacity)], {"map": sparse.conv_map(0, 0, **options)})
+    assert geometry.is_identity(geometry.map("map")[1]) == (offset == (0, 0, 0))
+    points = cells(generator, count)
+    rows = {tuple(point): row for row, point in enumerate(points.tolist())}
+    sources = [rows.get((batch, *np.add(point, offset).tolist())) for batch, *point in points.tolist()]
+    pairs = np.array([(0, source, row) for row, source in enumerate(sources) if source is not None])
+    assert 0 < len(pairs) <= count
+    x, out, weight = normal(generator, count, 4), normal(generator, count, 6), normal(generator, 1, 4, 6)
+
+    @jax.jit
+    def both(points, x, weight, out):
+        cloud = sparse.pyramid(geometry, points)
+        result, back = jax.vjp(lambda x, weight: sparse.conv(cloud, "map", x, weight), x, weight)
+        return result, back(out), cloud.status
+
+    result, (of_x, of_weight), status = both(points, poisoned(x, capacity), weight, poisoned(out, capacity))
+    sparse.check(status)
+    expected, (wide_x, wide_weight) = in_double(convolved(pairs, count), x, weight, out=out)
+    expect_close(result[:count], expected, "float32")
+    expect_close(of_x[:count], wide_x, "float32")
+    expect_close(of_weight, wide_weight, "float32")
+
+
 @pytest.mark.parametrize("reduction", ["max", "average", "sum"])
 @pytest.mark.parametrize("name", ["submanifold", "down", "up"])
 def test_pooling(generator, name, reduction):

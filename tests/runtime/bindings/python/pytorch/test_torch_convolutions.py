@@ -289,3 +289,28 @@ def test_memory_past_the_rows_is_not_read(generator):
         expected = y if expected is None else expected
         assert torch.equal(y, expected)
         assert y.isfinite().all()
+
+
+@pytest.mark.parametrize("capacities", [None, [90]])
+@pytest.mark.parametrize("offset", [(0, 0, 0), (1, 0, -1)])
+def test_one_offset_within_a_level(generator, offset, capacities):
+    """Rows are paired with themselves only where it is zero, also in the gradients."""
+    cells = torch.cartesian_prod(torch.arange(1), *[torch.arange(4)] * 3).to(torch.int32)
+    coordinates = cells[torch.as_tensor(generator.permutation(64)[:50])]
+    features, weight = normal(generator, 50, 4).requires_grad_(), normal(generator, 1, 4, 6).requires_grad_()
+    x = sparse.SparseTensor.of(features, coordinates, capacities=capacities)
+    y = F.convolution(x, weight, offsets=[offset], submanifold=True)
+    assert y.level is x.level
+    out = normal(generator, 50, 6)
+    (y.features[:50] * out).sum().backward()
+    row_of = {tuple(point): row for row, point in enumerate(coordinates.tolist())}
+    moved = [(batch, *np.add(point, offset).tolist()) for batch, *point in coordinates.tolist()]
+    sources = [row_of.get(point) for point in moved]
+    pairs = torch.tensor([(source, row) for row, source in enumerate(sources) if source is not None])
+    assert 0 < len(pairs) <= 50
+    wide, wide_weight = (tensor.detach().double().requires_grad_() for tensor in (features, weight))
+    expected = torch.zeros(50, 6, dtype=torch.double).index_add(0, pairs[:, 1], wide[pairs[:, 0]] @ wide_weight[0])
+    (expected * out).sum().backward()
+    torch.testing.assert_close(y.features[:50].double(), expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(features.grad.double(), wide.grad, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(weight.grad.double(), wide_weight.grad, rtol=1e-4, atol=1e-4)
