@@ -10,6 +10,7 @@ from torch import nn
 from . import functional as F  # noqa: N812
 from ._geometry import Level
 from ._normalization import batch_norm
+from ._rows import gather_rows
 from ._sparse_tensor import SparseTensor
 
 BatchNorm = Union[nn.BatchNorm1d, nn.SyncBatchNorm]  # noqa: UP007
@@ -54,7 +55,7 @@ def _group_of(norm: BatchNorm) -> Any:
 
 def of_clouds(values: torch.Tensor, level: Level) -> torch.Tensor:
     """Returns for each voxel the row of its cloud in values, [clouds, channels]; any row for rows past the count."""
-    return F.gather_rows(values, level.mask(level.coordinates[:, 0]).contiguous())
+    return gather_rows(values, level.clouds)
 
 
 def normalize_clouds(features: torch.Tensor, level: Level, batch_size: int, groups: int, eps: float) -> torch.Tensor:

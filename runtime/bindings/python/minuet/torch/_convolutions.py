@@ -166,9 +166,8 @@ def _apply(
         lambda made: _make_run(features, weight, bias, key, made, map, dtype, place, of_input),
     )
     features = with_room(features, run.input_rows)
+    run.check_rows(rows)
     shape = run.output_shape
-    if not 0 <= rows <= shape[0]:
-        raise ValueError(f"rows is {rows}, and the pyramid has a capacity of {shape[0]} there")
     if bias is not None and bias.shape != (shape[1],):
         raise ValueError(f"the bias has the shape {list(bias.shape)}, and [{shape[1]}] is needed")
     out = torch.empty(shape, dtype=features.dtype, device=features.device)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from ._levels import Level
-from ._rows import devoxelize
+from ._rows import gather_rows
 from ._sparse_tensor import SparseTensor
 
 
@@ -70,4 +70,4 @@ def from_dense(dense: torch.Tensor, level: Level, *, channels_last: bool = False
     batch, *lengths, channels = rows.shape
     number = cells(level, lengths, batch).to(torch.int32)
     flat = rows.reshape(-1, channels)
-    return SparseTensor(devoxelize(flat, number, None, None, None, None, 0, [], [], []), level)
+    return SparseTensor(gather_rows(flat, number), level)

@@ -172,6 +172,12 @@ class Run:
         )
         return block
 
+    def check_rows(self, rows: int) -> None:
+        """Raises ValueError where the output has no memory for so many rows."""
+        capacity = self.output_shape[0]
+        if not 0 <= rows <= capacity:
+            raise ValueError(f"rows is {rows}, and the pyramid has a capacity of {capacity} there")
+
     def __call__(
         self,
         buffer: torch.Tensor,

@@ -10,8 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import minuet.torch as sparse  # noqa: E402
-from minuet.torch import _geometry  # noqa: E402
-from torch_problems import GEOMETRIES, cloud, poisoned  # noqa: E402, F401
+from minuet.torch import _convolutions, _geometry  # noqa: E402
+from minuet.torch import functional as F  # noqa: E402, N812
+from torch_problems import GEOMETRIES, cloud, normal, poisoned  # noqa: E402, F401
 
 
 @pytest.fixture
@@ -53,3 +54,52 @@ def test_pyramids_for_a_level(coordinates, count_calls, shape, stride, builds, r
     made = level.coarser(stride, kernel_size=3, padding=1)
     assert (made.rows == 27 * 40) == (stride == 1)
     assert (len(built), len(read)) == (builds, reads)
+
+
+def test_convolutions_take_what_norms_give(generator, coordinates, monkeypatch):
+    """In exact mode, an input and a gradient are copied only where they are made by other ops than minuet's."""
+    copies = []
+    with_room = _convolutions.with_room
+
+    def counted(features, rows):
+        made = with_room(features, rows)
+        copies.append(made.data_ptr() != features.data_ptr())
+        return made
+
+    monkeypatch.setattr(_convolutions, "with_room", counted)
+    features = normal(generator, 40, 4).requires_grad_()
+    x = sparse.SparseTensor.of(features, coordinates)
+    within, down = normal(generator, 27, 4, 4).requires_grad_(), normal(generator, 8, 4, 4).requires_grad_()
+    norms = [sparse.BatchNorm(4, relu=True) for _ in range(3)]
+    y = norms[0](F.convolution(x, within, kernel_size=3, submanifold=True))
+    z = norms[1](F.convolution(y, within, kernel_size=3, submanifold=True), residual=y)
+    w = norms[2](F.convolution(z, down, kernel_size=2, stride=2))
+    assert copies == [True, False, False]  # The features are the caller's.
+    copies.clear()
+    w.features.square().sum().backward()
+    # The gradient of y is the sum of two, which autograd makes, and it goes through a norm as well.
+    assert copies == [False, False, False]
+
+
+def test_norms_in_capacity_mode_take_no_more_memory(generator, coordinates):
+    x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates, capacities=[])
+    y = sparse.BatchNorm(4)(x).features
+    assert y.untyped_storage().nbytes() == y.numel() * 4
+    exact = sparse.BatchNorm(4)(sparse.SparseTensor.of(x.features, coordinates)).features
+    assert exact.untyped_storage().nbytes() > exact.numel() * 4
+
+
+def test_norms_of_ranks_have_room(generator):
+    """Their results are inputs of convolutions too."""
+    features, gradient = normal(generator, 40, 4), normal(generator, 40, 4)
+    ops, none = torch.ops.minuet, [None] * 3
+    moments = ops.batch_norm_moments(features, None)
+    output, saved, *_ = ops.batch_norm_apply(
+        features, moments[None], features, *none, None, None, None, 0.0, 1e-5, False, True
+    )
+    options = (None, None, None, 1e-5, True, True)
+    *_, residual, sums = ops.batch_norm_sums(gradient, features, output, saved, *options)
+    of_input = ops.batch_norm_apply_gradients(gradient, features, saved, sums, residual, *options)
+    for made in (output, residual, of_input):
+        assert made.shape == (40, 4)
+        assert made.untyped_storage().nbytes() == 64 * 4 * 4
