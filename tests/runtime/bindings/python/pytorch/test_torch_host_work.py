@@ -10,9 +10,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import minuet.torch as sparse  # noqa: E402
-from minuet.torch import _convolutions, _geometry  # noqa: E402
+from minuet.torch import _convolutions, _geometry, _poolings  # noqa: E402
 from minuet.torch import functional as F  # noqa: E402, N812
-from torch_problems import GEOMETRIES, cloud, normal, poisoned  # noqa: E402, F401
+from minuet.torch._clouds import normalize_clouds  # noqa: E402
+from torch_problems import GEOMETRIES, cloud, expect_close, normal, poisoned  # noqa: E402, F401
 
 
 @pytest.fixture
@@ -103,3 +104,68 @@ def test_norms_of_ranks_have_room(generator):
     for made in (output, residual, of_input):
         assert made.shape == (40, 4)
         assert made.untyped_storage().nbytes() == 64 * 4 * 4
+
+
+def test_a_batch_size_is_checked_once(generator, coordinates, count_calls):
+    """A global pooling in exact mode reads from the device only what it does not know yet of the level."""
+    x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates)
+    reads = count_calls(F, "read_numbers")
+    for reduction in ("max", "sum", "average"):
+        F.global_pooling(x, reduction, batch_size=2)
+    F.global_pooling(x, "sum", batch_size=3)
+    assert len(reads) == 1
+    with pytest.raises(ValueError, match="1 clouds"):
+        F.global_pooling(x, "sum", batch_size=1)
+    F.global_pooling(x, "sum", batch_size=2)
+    assert len(reads) == 2
+    masks = count_calls(x.level, "mask")
+    got = normalize_clouds(x.features, x.level, 2, 4, 1e-5)
+    assert len(reads) == 2
+    assert len(masks) == 2  # The clouds of rows, and the centred features.
+    for number in range(2):
+        rows = coordinates[:, 0] == number
+        mine = x.features[rows].double()
+        wanted = (mine - mine.mean(0)) / (mine.var(0, unbiased=False) + 1e-5).sqrt()
+        expect_close(got[rows], wanted, torch.float32)
+
+
+def test_clouds_of_a_level_serve_training(generator, coordinates):
+    """They are kept, also where they were first asked for in inference mode."""
+    x = sparse.SparseTensor.of(normal(generator, 40, 4).requires_grad_(), coordinates)
+    with torch.inference_mode():
+        wanted = normalize_clouds(x.features, x.level, 2, 2, 1e-5)
+    got = normalize_clouds(x.features, x.level, 2, 2, 1e-5)
+    assert torch.equal(got, wanted)
+    got.square().sum().backward()
+
+
+def test_winners_are_stored_for_gradients_only(generator, coordinates, count_calls):
+    x = sparse.SparseTensor.of(normal(generator, 40, 4).requires_grad_(), coordinates)
+    results = count_calls(F, "_pooling")
+    trained = F.pooling(x, "max", kernel_size=2)
+    with torch.no_grad():
+        plain = F.pooling(x, "max", kernel_size=2)
+    detached = F.pooling(x.replace(x.features.detach()), "max", kernel_size=2)
+    F.pooling(x, "sum", kernel_size=2)
+    assert [len(winners) for _, winners in results] == [trained.level.rows, 0, 0, 0]
+    assert torch.equal(plain.features, trained.features)
+    assert torch.equal(detached.features, trained.features)
+    (got,) = torch.autograd.grad(trained.features.sum(), x.features)
+    assert got.sum() == trained.features.numel()
+
+
+def test_a_maximum_without_winners_has_no_gradient(generator, coordinates):
+    x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates)
+    made = []
+
+    def spy(*arguments):
+        made.append(arguments)
+        return _poolings.pooling(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(F, "_pooling", spy)
+        F.pooling(x, "max", kernel_size=2)
+    features, *others = made[0]
+    assert others[-1] is False
+    with pytest.raises(RuntimeError, match="winners=True"):
+        torch.ops.minuet.pooling(features.requires_grad_(), *others)
