@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -36,10 +37,7 @@ def _sizes(x: Level, shape: Sequence[int] | None, batch_size: int) -> tuple[tupl
         )
     if len(found) != x.ndim:
         raise ValueError(f"shape has {len(found)} numbers, and the level has {x.ndim} axes")
-    total = batch
-    for length in found:
-        total *= length
-    return tuple(found), batch, total
+    return tuple(found), batch, batch * math.prod(found)
 
 
 def to_dense(

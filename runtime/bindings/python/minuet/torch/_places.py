@@ -225,9 +225,9 @@ def rows_of(features: torch.Tensor) -> torch.Tensor:
 def with_room(features: torch.Tensor, rows: int) -> torch.Tensor:
     """Returns the same features in memory that has at least so many rows. Those behind the features have no meaning.
 
-    The library reads the rows that are in use only. But it takes an input to have as many rows as its level's capacity,
-    and refuses a call whose tensors would then overlap. Results of minuet's own ops in exact mode have that memory
-    (without_view); other tensors are copied.
+    The library reads the rows that are in use only. But an input has as many rows as the capacity of its level for it,
+    and it refuses a call that writes any of that memory. In exact mode, results of convolutions, poolings and norms
+    have so much memory (without_view); other tensors are copied.
     """
     features = rows_of(features)
     if features.shape[0] >= rows:
