@@ -36,7 +36,12 @@ CapacityOf = Callable[[Level, Rule], int]
 
 
 class _KnownLevel(NamedTuple):
-    """A level of a pyramid with everything."""
+    """A level that one pyramid has together with all others.
+
+    Attributes:
+        capacity, count: as of Level.
+        source: the buffer and the key of the pyramid, and the level's number there.
+    """
 
     capacity: Any
     count: torch.Tensor
@@ -113,7 +118,6 @@ class Geometry:
         capacity = rounded_capacity(rows) if self.is_exact else max(1, rows)
         if not self.is_exact and count is None:
             count = torch.full((1,), rows, dtype=torch.int32, device=coordinates.device)
-        #: The level of the coordinates that were given.
         range_of = None if bounds is None else (tuple(bounds[0]), tuple(bounds[1]))
         self._first = (coordinates, rows, capacity, count, limits, range_of)
         self._root: Callable[[], Level | None] | None = None
@@ -319,9 +323,9 @@ class Geometry:
         paths: list[tuple[Any, ...]] = [()]
         shapes = [limits]
         levels: list[tuple[Any, ...]] = [(capacity,)]
-        for parent, name, most in learned._levels():
-            rule = Rule(*name)
-            paths.append((*paths[parent], name))
+        for path, parent, most in learned._levels():
+            rule = Rule(*path[-1])
+            paths.append(path)
             shapes.append(rule.shape_of(shapes[parent]))
             levels.append(rule.level(most, parent, shapes[-1]))
         items = learned._kernels()

@@ -84,13 +84,17 @@ def _other_level(
     """Returns the finer and the coarser level of an op."""
     level = x.level
     if transposed:
-        fine = to or level.parent
-        if fine is None or level.parent is not fine:
+        if level.parent is None:
             raise ValueError(
-                "a transposed op goes back to the level that the input's level was made from, and this one was made "
-                "from none: an op with a stride has to make it before"
+                "a transposed op goes back to the level that the input's level was made from, and this one is the "
+                "first level: run an op with a stride before"
             )
-        return fine, level
+        if to is not None and to is not level.parent:
+            raise ValueError(
+                "a transposed op goes back to the level that the input's level was made from, and `to` is another one: "
+                "leave it out"
+            )
+        return level.parent, level
     if to is not None:
         return level, to
     rule = level._rule(stride, kernel.size if kernel.padding else None, kernel.dilation, kernel.padding)
@@ -187,7 +191,7 @@ def pooling(
 
     Args:
         reduction: "max", "average" (over the inputs that are there) or "sum".
-        stride: None: the kernel size.
+        stride: None: the kernel size, or 1 where `submanifold` is set or offsets are given.
         transposed: the op goes back from the input's level to the one that it was made from. With "sum" it is an
             unpooling.
 
