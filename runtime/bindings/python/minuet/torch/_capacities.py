@@ -113,15 +113,18 @@ class Capacities:
         known, most = self._maps.get(name, (0, 0))
         self._maps[name] = (known | purposes, max(most, pairs))
 
-    def _levels(self) -> list[tuple[int, tuple[Any, ...], int]]:
-        """Returns the parent, the rule and the capacity of each level behind the first, parents first."""
-        paths = sorted(self._rows, key=len)
-        numbers = {path: number for number, path in enumerate(paths)}
-        return [(numbers[path[:-1]], path[-1], self._capacity(path)) for path in paths[1:]]
+    def _paths(self) -> list[tuple[Any, ...]]:
+        """Returns the paths of all levels, parents first. The first level's is empty."""
+        return sorted(self._rows, key=len)
+
+    def _levels(self) -> list[tuple[tuple[Any, ...], int, int]]:
+        """Returns the path, the number of the parent, and the capacity of each level behind the first."""
+        paths = self._paths()
+        return [(path, paths.index(path[:-1]), self._capacity(path)) for path in paths[1:]]
 
     def _kernels(self) -> list[LearnedMap]:
         """Returns the maps."""
-        numbers = {path: number for number, path in enumerate(sorted(self._rows, key=len))}
+        numbers = {path: number for number, path in enumerate(self._paths())}
         made = []
         for (path, name), (purposes, pairs) in self._maps.items():
             coarse = numbers[path]

@@ -9,7 +9,8 @@ from torch import nn
 
 from . import functional as F  # noqa: N812
 from ._geometry import Level
-from ._normalization import batch_norm
+from ._normalization import batch_norm, batches_of, keep
+from ._rows import gather_rows
 from ._sparse_tensor import SparseTensor
 
 BatchNorm = Union[nn.BatchNorm1d, nn.SyncBatchNorm]  # noqa: UP007
@@ -20,27 +21,21 @@ def apply_batch_norm(norm: BatchNorm, features: torch.Tensor, level: Level, *, r
     x = SparseTensor(features, level)
     if x.channels != norm.num_features:
         raise ValueError(f"features have {x.channels} channels, and the batch norm has {norm.num_features}")
-    # A momentum of 0 leaves the running statistics as they are.
-    tracks = norm.track_running_stats and (norm.momentum != 0 or not norm.training)
+    tracks = norm.track_running_stats
     made, kept = batch_norm(
         x,
         norm.weight,
         norm.bias,
         norm.running_mean if tracks else None,
         norm.running_var if tracks else None,
-        training=norm.training or not norm.track_running_stats,
+        training=norm.training or not tracks,
         momentum=norm.momentum,
         eps=norm.eps,
-        batches=norm.num_batches_tracked.view(1) if tracks else None,
+        batches=batches_of(norm, x) if tracks else None,
         relu=relu,
         group=_group_of(norm),
     )
-    with torch.no_grad():
-        if kept is not None:
-            norm.running_mean.copy_(kept.mean)
-            norm.running_var.copy_(kept.variance)
-        if norm.training and norm.track_running_stats:
-            norm.num_batches_tracked.add_(1)
+    keep(norm, kept, x)
     return made.features
 
 
@@ -54,7 +49,7 @@ def _group_of(norm: BatchNorm) -> Any:
 
 def of_clouds(values: torch.Tensor, level: Level) -> torch.Tensor:
     """Returns for each voxel the row of its cloud in values, [clouds, channels]; any row for rows past the count."""
-    return F.gather_rows(values, level.mask(level.coordinates[:, 0]).contiguous())
+    return gather_rows(values, level.clouds)
 
 
 def normalize_clouds(features: torch.Tensor, level: Level, batch_size: int, groups: int, eps: float) -> torch.Tensor:

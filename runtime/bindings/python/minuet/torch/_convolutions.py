@@ -166,12 +166,11 @@ def _apply(
         lambda made: _make_run(features, weight, bias, key, made, map, dtype, place, of_input),
     )
     features = with_room(features, run.input_rows)
+    run.check_rows(rows)
     shape = run.output_shape
-    if not 0 <= rows <= shape[0]:
-        raise ValueError(f"rows is {rows}, and the pyramid has a capacity of {shape[0]} there")
     if bias is not None and bias.shape != (shape[1],):
         raise ValueError(f"the bias has the shape {list(bias.shape)}, and [{shape[1]}] is needed")
-    out = torch.empty(shape, dtype=features.dtype, device=features.device)
+    out = features.new_empty(shape)
     values = [weight.contiguous()]
     if bias is not None:
         values += [_scale(shape[1], place), bias.contiguous()]
@@ -315,6 +314,7 @@ def _backward(
     wanted: Sequence[bool],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     of_input = of_weight = of_bias = None
+    gradient = rows_of(gradient)  # Once for both.
     if wanted[0]:
         of_input = _apply(gradient, weight, None, buffer, key, pyramid, map, rows, True)
     if wanted[1] or wanted[2]:
@@ -333,7 +333,7 @@ def _backward(
             of_weight = torch.empty(weight.shape, dtype=torch.float32, device=weight.device)
         if wanted[2]:
             of_bias = torch.empty(gradient.shape[1], dtype=torch.float32, device=weight.device)
-        op(rows_of(gradient), rows_of(features), pairs, pair_count, row_count, of_weight, of_bias)
+        op(gradient, rows_of(features), pairs, pair_count, row_count, of_weight, of_bias)
         if of_weight is not None and weight.dtype != torch.float32:
             of_weight = of_weight.to(weight.dtype)
     return (

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 
 from ._levels import Level
-from ._rows import devoxelize
+from ._rows import gather_rows
 from ._sparse_tensor import SparseTensor
 
 
@@ -36,10 +37,7 @@ def _sizes(x: Level, shape: Sequence[int] | None, batch_size: int) -> tuple[tupl
         )
     if len(found) != x.ndim:
         raise ValueError(f"shape has {len(found)} numbers, and the level has {x.ndim} axes")
-    total = batch
-    for length in found:
-        total *= length
-    return tuple(found), batch, total
+    return tuple(found), batch, batch * math.prod(found)
 
 
 def to_dense(
@@ -70,4 +68,4 @@ def from_dense(dense: torch.Tensor, level: Level, *, channels_last: bool = False
     batch, *lengths, channels = rows.shape
     number = cells(level, lengths, batch).to(torch.int32)
     flat = rows.reshape(-1, channels)
-    return SparseTensor(devoxelize(flat, number, None, None, None, None, 0, [], [], []), level)
+    return SparseTensor(gather_rows(flat, number), level)

@@ -36,7 +36,12 @@ CapacityOf = Callable[[Level, Rule], int]
 
 
 class _KnownLevel(NamedTuple):
-    """A level of a pyramid with everything."""
+    """A level that one pyramid has together with all others.
+
+    Attributes:
+        capacity, count: as of Level.
+        source: the buffer and the key of the pyramid, and the level's number there.
+    """
 
     capacity: Any
     count: torch.Tensor
@@ -113,7 +118,6 @@ class Geometry:
         capacity = rounded_capacity(rows) if self.is_exact else max(1, rows)
         if not self.is_exact and count is None:
             count = torch.full((1,), rows, dtype=torch.int32, device=coordinates.device)
-        #: The level of the coordinates that were given.
         range_of = None if bounds is None else (tuple(bounds[0]), tuple(bounds[1]))
         self._first = (coordinates, rows, capacity, count, limits, range_of)
         self._root: Callable[[], Level | None] | None = None
@@ -251,17 +255,19 @@ class Geometry:
         # there are some past the shape.
         is_plain = shape is None or rule.kernel_size is None or keeps_shapes.get()
         limits = [shape] if shape is None or is_plain else [rounded_shape(shape), shape]
-        tries = [(limit, capacity) for limit in limits for capacity in sorted({min(most, 4 * fine.capacity), most})]
-        for limit, capacity in tries:
-            levels = ((fine.capacity,), rule.level(capacity, 0, limit))
-            key = pyramid_text(self.ndim, levels, (), self._bounds_of(fine), fine.parent is not None)
-            buffer, counts, status = pyramid(fine.coordinates, None, key)
-            status = self._with_bounds(status, fine)
-            coordinates = pyramid_coordinates(buffer, key, 1, capacity)
-            # Rows past the count are zeros.
-            bits, _, _, rows, _, *last = read_numbers(torch.cat([status, counts, coordinates.amax(0)]))
-            is_inside = shape is None or all(one < two for one, two in zip(last, shape, strict=True))
-            if (bits == 0 and is_inside) or (bits and capacity == most):
+        for limit in limits:
+            for capacity in sorted({min(most, 4 * fine.capacity), most}):
+                levels = ((fine.capacity,), rule.level(capacity, 0, limit))
+                key = pyramid_text(self.ndim, levels, (), self._bounds_of(fine), fine.parent is not None)
+                buffer, counts, status = pyramid(fine.coordinates, None, key)
+                wanted = [self._with_bounds(status, fine), counts]
+                if limit != shape:
+                    # The greatest coordinate along each axis. Rows past the count are zeros.
+                    wanted.append(pyramid_coordinates(buffer, key, 1, capacity)[:, 1:].amax(0))
+                bits, _, _, rows, *greatest = read_numbers(torch.cat(wanted))
+                if not bits:
+                    break
+            if bits or all(one < two for one, two in zip(greatest, shape or (), strict=False)):
                 break
         self._raise(bits, "the coarser level", fine)
         self._is_checked = True
@@ -317,9 +323,9 @@ class Geometry:
         paths: list[tuple[Any, ...]] = [()]
         shapes = [limits]
         levels: list[tuple[Any, ...]] = [(capacity,)]
-        for parent, name, most in learned._levels():
-            rule = Rule(*name)
-            paths.append((*paths[parent], name))
+        for path, parent, most in learned._levels():
+            rule = Rule(*path[-1])
+            paths.append(path)
             shapes.append(rule.shape_of(shapes[parent]))
             levels.append(rule.level(most, parent, shapes[-1]))
         items = learned._kernels()

@@ -10,9 +10,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -61,10 +62,7 @@ class KernelKey:
             return len(self.offsets) // self.ndim
         if self.shape == "cross":
             return 1 + sum(length - 1 for length in self.size)
-        count = 1
-        for length in self.size:
-            count *= length
-        return count
+        return math.prod(self.size)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -170,9 +168,6 @@ class ConvolutionKey:
             "submanifold": self.submanifold,
             "transposed": self.transposed,
         }
-
-
-Key = TypeVar("Key", PyramidKey, ConvolutionKey)
 
 
 def text_of(key: PyramidKey | ConvolutionKey) -> str:

@@ -51,6 +51,12 @@ class Built(NamedTuple):
     purposes: int
 
 
+def _map_name(coarse: Level, kernel: KernelKey, is_within: bool) -> tuple[Any, ...]:
+    """Returns what tells a map from all others of the coarser level."""
+    between = None if is_within or coarse.rule is None else coarse.rule.name
+    return (between, *kernel_name(kernel))
+
+
 class KernelMap:
     """A kernel map between two levels, or within one. The coarser level keeps it.
 
@@ -65,8 +71,7 @@ class KernelMap:
     def __init__(self, fine: Level, coarse: Level, kernel: KernelKey) -> None:
         self._fine, self._coarse, self.kernel = back_reference(fine), back_reference(coarse), kernel
         self.is_within = fine is coarse
-        between = None if self.is_within or coarse.rule is None else coarse.rule.name
-        self.name: tuple[Any, ...] = (between, *kernel_name(kernel))
+        self.name = _map_name(coarse, kernel, self.is_within)
         self.built: Built | None = None
         self.most_pairs = 0
         self._pairs: tuple[torch.Tensor, torch.Tensor] | None = None
@@ -154,6 +159,7 @@ class Level:
         stride: the tensor stride, one number for each axis.
         parent: the level that it was made from, or None.
         rule: how it was made from the parent.
+        known_batch: in exact mode, a batch size that the host has found to have all batch indices; 0 before.
     """
 
     def __init__(
@@ -177,7 +183,9 @@ class Level:
         if parent is not None and rule is not None:
             self.path = (*parent.path, rule.name)
             self.stride = tuple(one * two for one, two in zip(parent.stride, rule.stride, strict=True))
+        self.known_batch = 0
         self._coordinates: torch.Tensor | None = None
+        self._clouds: torch.Tensor | None = None
         self._version = -1
         # The pyramid that has the coordinates, and the level's number there.
         self._source: tuple[torch.Tensor, str, int] | None = None
@@ -200,6 +208,16 @@ class Level:
                     buffer, key, number = self._source
                     self._coordinates = pyramid_coordinates(buffer, key, number, self.rows)
         return self._coordinates
+
+    @property
+    def clouds(self) -> torch.Tensor:
+        """The batch index of each row, int32 [rows]; 0 for rows past the count."""
+        if self._clouds is None:
+            coordinates = self.coordinates
+            with self.geometry.session.building():
+                if self._clouds is None:
+                    self._clouds = self.mask(coordinates[:, 0].contiguous())
+        return self._clouds
 
     def require_unchanged(self) -> None:
         """Raises ValueError if the coordinates were changed in place since the level was made."""
@@ -264,20 +282,21 @@ class Level:
         return found
 
     def map_to(self, coarse: Level, kernel: KernelKey, purposes: int) -> KernelMap:
-        """Returns the map of a kernel between this level and a coarser one that was made from it, or itself."""
+        """Returns the map of a kernel between this level and a coarser one that was made from it, or itself. A new map
+        is built for these purposes; KernelMap.require() adds to those of a known one."""
         if coarse is not self and coarse.parent is not self:
             raise ValueError(
                 "the coarser level was not made from the finer one, and a map needs both in one pyramid: make the "
                 "coarser level from this one"
             )
-        made = KernelMap(self, coarse, kernel)
-        found = coarse._maps.get(made.name)
+        name = _map_name(coarse, kernel, coarse is self)
+        found = coarse._maps.get(name)
         if found is None:
             with self.geometry.session.building():
-                found = coarse._maps.get(made.name)
+                found = coarse._maps.get(name)
                 if found is None:
-                    self.geometry._take_known(made)
-                    made.require(purposes)
-                    coarse._maps[made.name] = found = made
-        found.require(purposes)
+                    found = KernelMap(self, coarse, kernel)
+                    self.geometry._take_known(found)
+                    found.require(purposes)
+                    coarse._maps[name] = found
         return found

@@ -98,6 +98,27 @@ def batch_norm(
     return SparseTensor(x.level.mask(output.to(x.features.dtype)), x.level), None
 
 
+def batches_of(norm: _BatchNorm, x: SparseTensor) -> torch.Tensor | None:
+    """Returns the number of batches before this one where the op has to know it: the new statistics depend on it, or
+    only the device knows whether the batch has voxels, without which it is not counted."""
+    if norm.num_batches_tracked is None or (norm.momentum is not None and x.count is None):
+        return None
+    return norm.num_batches_tracked.view(1)
+
+
+def keep(norm: _BatchNorm, kept: Statistics | None, x: SparseTensor) -> None:
+    """Copies the running statistics behind a batch, if there are any, into a module of torch, and counts the batch."""
+    if kept is None:
+        return
+    with torch.no_grad():
+        if kept.mean is not norm.running_mean:
+            torch._foreach_copy_([norm.running_mean, norm.running_var], [kept.mean, kept.variance])
+        if kept.batches is not None:
+            norm.num_batches_tracked.copy_(kept.batches[0])
+        elif norm.num_batches_tracked is not None and x.level.rows:
+            norm.num_batches_tracked.add_(1)
+
+
 class BatchNorm(_BatchNorm):
     """Batch norm of a sparse tensor, with the parameters and the state of torch.nn.BatchNorm1d.
 
@@ -125,26 +146,19 @@ class BatchNorm(_BatchNorm):
         """Normalizes x, adds the residual, and applies the ReLU."""
         if x.channels != self.num_features:
             raise ValueError(f"x has {x.channels} channels, and the batch norm is of {self.num_features}")
-        has_running = self.running_mean is not None
-        batches = self.num_batches_tracked.reshape(1) if self.num_batches_tracked is not None else None
         result, kept = batch_norm(
             x,
             self.weight,
             self.bias,
             self.running_mean,
             self.running_var,
-            training=self.training or not has_running,
+            training=self.training or self.running_mean is None,
             momentum=self.momentum,
             eps=self.eps,
-            batches=batches,
+            batches=batches_of(self, x),
             residual=residual,
             relu=self.relu,
             group=self.group,
         )
-        if kept is not None and self.training and self.running_mean is not None and self.running_var is not None:
-            with torch.no_grad():
-                self.running_mean.copy_(kept.mean)
-                self.running_var.copy_(kept.variance)
-                if kept.batches is not None and self.num_batches_tracked is not None:
-                    self.num_batches_tracked.copy_(kept.batches[0])
+        keep(self, kept, x)
         return result

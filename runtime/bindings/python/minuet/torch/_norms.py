@@ -11,12 +11,12 @@ import torch
 from .. import _abi
 from .._batch_norm import BatchNorm
 from .._library import library
-from .._types import DType
 from ._define import define, given
 from ._places import (
     Place,
+    Pool,
     check,
-    dtype_of_features,
+    exact_dtype_of,
     new_cache,
     place_of,
     pointer_of,
@@ -24,13 +24,76 @@ from ._places import (
     remembered,
     rounded,
     rows_of,
-    tensor_struct,
+    without_view,
+    word_of,
+    words_of,
 )
 from ._pyramids import count_pointer
+from ._rules import rounded_capacity
+
+
+class _Block:
+    """The arguments of a call, whose words with addresses and numbers of rows a call writes.
+
+    Args:
+        kind: of the arguments.
+        tensors: the fields that are features; other tensors stay zeros.
+        like: the library's form of the features, without address and rows.
+    """
+
+    def __init__(self, kind: Any, tensors: Sequence[str], like: _abi.minuet_tensor) -> None:
+        arguments = kind(struct_size=ctypes.sizeof(kind))
+        for name in tensors:
+            setattr(arguments, name, like)
+        self.words = words_of(arguments)
+        self.reference = reference(arguments)
+
+    def set_tensors(self, places: Sequence[tuple[int, int]], tensors: Sequence[torch.Tensor | None], rows: int) -> None:
+        """Writes the addresses of features with so many rows."""
+        words = self.words
+        for (data, number), tensor in zip(places, tensors, strict=True):
+            if tensor is not None:
+                words[data], words[number] = tensor.data_ptr(), rows
+
+    def set_words(self, places: Sequence[int], values: Sequence[torch.Tensor | int | None]) -> None:
+        """Writes the addresses of other tensors, and numbers."""
+        words = self.words
+        for place, value in zip(places, values, strict=True):
+            words[place] = value.data_ptr() if isinstance(value, torch.Tensor) else value or 0
+
+
+_FORWARD, _BACKWARD = _abi.minuet_batch_norm_arguments, _abi.minuet_batch_norm_gradient_arguments
+
+
+def _words(kind: Any, *names: str) -> list[int]:
+    return [word_of((kind, name)) for name in names]
+
+
+def _tensor_words(kind: Any, *names: str) -> list[tuple[int, int]]:
+    data, rows = _words(_abi.minuet_tensor, "data", "rows")
+    return [(word + data, word + rows) for word in _words(kind, *names)]
+
+
+_FORWARD_TENSORS = _tensor_words(_FORWARD, "input", "output", "residual")
+_FORWARD_WORDS = _words(
+    _FORWARD, "row_count", "weight", "bias", "running_mean", "running_variance", "batch_count", "saved",
+    "new_running_mean", "new_running_variance", "new_batch_count", "workspace", "workspace_bytes",
+)  # fmt: skip
+_BACKWARD_TENSORS = _tensor_words(_BACKWARD, "input", "out_gradient", "input_gradient", "output", "residual_gradient")
+_BACKWARD_WORDS = _words(
+    _BACKWARD, "row_count", "weight", "bias", "saved", "weight_gradient", "bias_gradient", "workspace",
+    "workspace_bytes",
+)  # fmt: skip
 
 
 class _Norm:
-    """A batch norm of the library, loaded on a device."""
+    """A batch norm of the library, loaded on a device.
+
+    Attributes:
+        pointer: of the library's object.
+        forward: blocks for forward().
+        backward: blocks for the gradients, without and with that of the residual.
+    """
 
     def __init__(self, place: Place, channels: int, options: dict[str, Any]) -> None:
         self._op = BatchNorm(place.context, channels, **options)
@@ -38,35 +101,52 @@ class _Norm:
         self.pointer = pointer_of(self._op)
         self._place = place
         self._bytes: dict[int, int] = {}
+        like = _abi.minuet_tensor(None, 0, channels, channels, options["dtype"])
+        read = ["input", "output", *["residual"] * options["residual"]]
+        self.forward = Pool(lambda: _Block(_FORWARD, read, like))
+        kept = ["input", "out_gradient", "input_gradient", *["output"] * (options["residual"] and options["relu"])]
+        self.backward = (
+            Pool(lambda: _Block(_BACKWARD, kept, like)),
+            Pool(lambda: _Block(_BACKWARD, [*kept, "residual_gradient"], like)),
+        )
 
     def workspace(self, rows: int) -> torch.Tensor:
         """Returns memory for a call with so many rows."""
         most = rounded(rows)
         size = remembered(self._bytes, most, lambda: max(1, self._op.bytes(self._place.arch, most)))
-        return self._place.empty_bytes(size)
+        return torch.empty(size, dtype=torch.uint8, device=self._place.device)
 
 
 _norms: dict[Any, _Norm] = new_cache()
 
 
 def _norm(
-    features: torch.Tensor, momentum: float, eps: float, has_running: bool, cumulative: bool, residual: bool, relu: bool
-) -> tuple[_Norm, Place, DType]:
-    place = place_of(features.device)
-    dtype = dtype_of_features(features)
-    dtype = DType.FLOAT32 if dtype is DType.TF32 else dtype
-    options = {
-        "dtype": dtype,
-        "eps": eps,
-        "running_mean": has_running,
-        "momentum": momentum if has_running and not cumulative else 0.0,
-        "cumulative": cumulative,
-        "residual": residual,
-        "relu": relu,
-    }
-    channels = features.shape[1]
-    key = (channels, place.pointer, *options.values())
-    return remembered(_norms, key, lambda: _Norm(place, channels, options)), place, dtype
+    features: torch.Tensor,
+    place: Place,
+    eps: float,
+    residual: bool,
+    relu: bool,
+    has_running: bool = False,
+    momentum: float = 0.0,
+    cumulative: bool = False,
+) -> _Norm:
+    dtype, channels = exact_dtype_of(features), features.shape[1]
+    momentum = momentum if has_running and not cumulative else 0.0
+    key = (channels, place.pointer, dtype, eps, has_running, momentum, cumulative, residual, relu)
+
+    def make() -> _Norm:
+        options = {
+            "dtype": dtype,
+            "eps": eps,
+            "running_mean": has_running,
+            "momentum": momentum,
+            "cumulative": cumulative,
+            "residual": residual,
+            "relu": relu,
+        }
+        return _Norm(place, channels, options)
+
+    return remembered(_norms, key, make)
 
 
 def _floats(values: torch.Tensor | None, channels: int, what: str) -> torch.Tensor | None:
@@ -75,11 +155,7 @@ def _floats(values: torch.Tensor | None, channels: int, what: str) -> torch.Tens
         return None
     if values.shape != (channels,):
         raise ValueError(f"{what} has the shape {list(values.shape)}, and [{channels}] is needed")
-    return values.to(torch.float32).contiguous()
-
-
-def _address(tensor: torch.Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr() or None
+    return values.contiguous() if values.dtype == torch.float32 else values.to(torch.float32).contiguous()
 
 
 def _check_like(features: torch.Tensor, other: torch.Tensor, what: str) -> torch.Tensor:
@@ -89,6 +165,15 @@ def _check_like(features: torch.Tensor, other: torch.Tensor, what: str) -> torch
             f"{list(features.shape)}: both must be the same"
         )
     return rows_of(other)
+
+
+def new_like(features: torch.Tensor, row_count: torch.Tensor | None) -> torch.Tensor:
+    """Returns new features of the same shape. In exact mode, which has no row count, there is room for the capacity of
+    their level behind them, so that a convolution behind the norm takes them as they are."""
+    rows, channels = features.shape
+    if row_count is not None:
+        return features.new_empty((rows, channels))
+    return without_view(features.new_empty((rounded_capacity(rows), channels)), rows)
 
 
 def _forward(
@@ -108,53 +193,51 @@ def _forward(
     features = rows_of(features)
     rows, channels = features.shape
     has_running = running_mean is not None
-    norm, place, dtype = _norm(features, momentum, eps, has_running, cumulative, residual is not None, relu)
+    place = place_of(features.device)
+    norm = _norm(features, place, eps, residual is not None, relu, has_running, momentum, cumulative)
     place.require(residual, weight, bias, running_mean, running_variance, batch_count, row_count)
-    read = [
-        _floats(values, channels, what)
-        for values, what in (
-            (weight, "weight"),
-            (bias, "bias"),
-            (running_mean, "running_mean"),
-            (running_variance, "running_variance"),
-        )
-    ]
-    output = torch.empty_like(features)
-    saved = features.new_empty(2 * channels + 1, dtype=torch.float32)
-    statistics = [features.new_empty(channels if has_running else 0, dtype=torch.float32) for _ in range(2)]
-    batches = features.new_empty(0 if batch_count is None else 1, dtype=torch.int64)
-    arguments = _abi.minuet_batch_norm_arguments(struct_size=ctypes.sizeof(_abi.minuet_batch_norm_arguments))
-    arguments.input, arguments.output = tensor_struct(features, dtype), tensor_struct(output, dtype)
-    arguments.row_count = count_pointer(row_count)
     if residual is not None:
         residual = _check_like(features, residual, "the residual")
-        arguments.residual = tensor_struct(residual, dtype)
-    arguments.weight, arguments.bias = _address(read[0]), _address(read[1])
-    if has_running:
-        arguments.running_mean, arguments.running_variance = _address(read[2]), _address(read[3])
-        arguments.new_running_mean, arguments.new_running_variance = (item.data_ptr() for item in statistics)
-    if batch_count is not None:
-        arguments.batch_count, arguments.new_batch_count = batch_count.data_ptr(), batches.data_ptr()
-    arguments.saved = saved.data_ptr()
+    weight, bias = _floats(weight, channels, "weight"), _floats(bias, channels, "bias")
+    running_mean = _floats(running_mean, channels, "running_mean")
+    running_variance = _floats(running_variance, channels, "running_variance")
+    output = new_like(features, row_count)
+    made = new_statistics(features, has_running, batch_count is not None)
+    saved, mean, variance, batches = made
     workspace = norm.workspace(rows)
-    arguments.workspace, arguments.workspace_bytes = workspace.data_ptr(), workspace.numel()
-    check(library.minuet_batch_norm_forward(norm.pointer, place.pointer, reference(arguments), place.stream()))
-    return output, saved, *statistics, batches
+    block = norm.forward.take()
+    block.set_tensors(_FORWARD_TENSORS, (features, output, residual), rows)
+    block.set_words(
+        _FORWARD_WORDS,
+        (
+            count_pointer(row_count), weight, bias, running_mean, running_variance, batch_count, saved, mean, variance,
+            batches, workspace, workspace.numel(),
+        ),
+    )  # fmt: skip
+    check(library.minuet_batch_norm_forward(norm.pointer, place.pointer, block.reference, place.stream()))
+    norm.forward.give(block)
+    return output, *made
+
+
+def new_statistics(features: torch.Tensor, has_running: bool, has_count: bool) -> tuple[torch.Tensor, ...]:
+    """Returns what the gradient reads, and the new running mean, running variance and number of batches. Those that no
+    call writes have no elements."""
+    channels = features.shape[1]
+    kept = channels if has_running else 0
+    return (
+        features.new_empty(2 * channels + 1, dtype=torch.float32),
+        features.new_empty(kept, dtype=torch.float32),
+        features.new_empty(kept, dtype=torch.float32),
+        features.new_empty(1 if has_count else 0, dtype=torch.int64),
+    )
 
 
 def _forward_fake(
     features: torch.Tensor, residual: Any, weight: Any, bias: Any, running_mean: Any, running_variance: Any,
     batch_count: Any, row_count: Any, momentum: float, eps: float, cumulative: bool, relu: bool,
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
-    channels = features.shape[1]
-    kept = channels if running_mean is not None else 0
-    return (
-        features.new_empty(features.shape),
-        features.new_empty(2 * channels + 1, dtype=torch.float32),
-        features.new_empty(kept, dtype=torch.float32),
-        features.new_empty(kept, dtype=torch.float32),
-        features.new_empty(0 if batch_count is None else 1, dtype=torch.int64),
-    )
+    made = new_statistics(features, running_mean is not None, batch_count is not None)
+    return features.new_empty(features.shape), *made
 
 
 def _backward(
@@ -172,30 +255,28 @@ def _backward(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     features = rows_of(features)
     rows, channels = features.shape
-    norm, place, dtype = _norm(features, 0.0, eps, False, False, residual, relu)
+    place = place_of(features.device)
+    norm = _norm(features, place, eps, residual, relu)
     place.require(gradient, output, saved, weight, bias, row_count)
     gradient = _check_like(features, gradient, "the gradient")
-    read = [_floats(weight, channels, "weight"), _floats(bias, channels, "bias")]
-    of_input = torch.empty_like(features)
+    output = None if output is None else rows_of(output)
+    weight, bias = _floats(weight, channels, "weight"), _floats(bias, channels, "bias")
+    of_input = new_like(features, row_count)
     of_weight, of_bias = (features.new_empty(channels, dtype=torch.float32) for _ in range(2))
     has_residual = residual and (wants_residual or relu)
-    of_residual = features.new_empty(features.shape if has_residual else 0)
-    arguments = _abi.minuet_batch_norm_gradient_arguments(
-        struct_size=ctypes.sizeof(_abi.minuet_batch_norm_gradient_arguments)
-    )
-    arguments.input, arguments.out_gradient = tensor_struct(features, dtype), tensor_struct(gradient, dtype)
-    arguments.row_count = count_pointer(row_count)
-    arguments.weight, arguments.bias, arguments.saved = _address(read[0]), _address(read[1]), saved.data_ptr()
-    if output is not None:
-        output = rows_of(output)
-        arguments.output = tensor_struct(output, dtype)
-    arguments.weight_gradient, arguments.bias_gradient = of_weight.data_ptr(), of_bias.data_ptr()
-    if has_residual:
-        arguments.residual_gradient = tensor_struct(of_residual, dtype)
-    arguments.input_gradient = tensor_struct(of_input, dtype)
+    of_residual = new_like(features, row_count) if has_residual else features.new_empty(0)
     workspace = norm.workspace(rows)
-    arguments.workspace, arguments.workspace_bytes = workspace.data_ptr(), workspace.numel()
-    check(library.minuet_batch_norm_backward(norm.pointer, place.pointer, reference(arguments), place.stream()))
+    blocks = norm.backward[has_residual]
+    block = blocks.take()
+    block.set_tensors(
+        _BACKWARD_TENSORS, (features, gradient, of_input, output, of_residual if has_residual else None), rows
+    )
+    block.set_words(
+        _BACKWARD_WORDS,
+        (count_pointer(row_count), weight, bias, saved, of_weight, of_bias, workspace, workspace.numel()),
+    )
+    check(library.minuet_batch_norm_backward(norm.pointer, place.pointer, block.reference, place.stream()))
+    blocks.give(block)
     return of_input, of_weight, of_bias, of_residual
 
 

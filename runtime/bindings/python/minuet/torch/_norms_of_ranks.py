@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from .._batch_norm import BatchNorm, Normalized, NormGradients
-from .._types import DType
-from ._define import define
-from ._places import Place, context, dtype_of_features, new_cache, place_of, remembered, rows_of
+from ._define import define, given
+from ._norms import new_like, new_statistics
+from ._places import Place, context, exact_dtype_of, new_cache, place_of, plain, remembered, rows_of
 
 _norms: dict[Any, BatchNorm] = new_cache()
 
@@ -18,8 +18,7 @@ _norms: dict[Any, BatchNorm] = new_cache()
 def _norm(features: torch.Tensor, **options: Any) -> tuple[BatchNorm, Place]:
     """Returns a batch norm of the library, loaded on the device of features."""
     place = place_of(features.device)
-    dtype = dtype_of_features(features)
-    options["dtype"] = DType.FLOAT32 if dtype is DType.TF32 else dtype
+    options["dtype"] = exact_dtype_of(features)
     channels = features.shape[1]
 
     def make() -> BatchNorm:
@@ -30,16 +29,8 @@ def _norm(features: torch.Tensor, **options: Any) -> tuple[BatchNorm, Place]:
     return remembered(_norms, (channels, place.pointer, *sorted(options.items())), make), place
 
 
-def _plain(tensor: torch.Tensor | None, dtype: torch.dtype | None = None) -> torch.Tensor | None:
-    """Returns a tensor that DLPack gives away, although its values may have a gradient."""
-    if tensor is None:
-        return None
-    tensor = tensor.detach().contiguous()
-    return tensor if dtype is None else tensor.to(dtype)
-
-
 def _floats(tensor: torch.Tensor | None) -> torch.Tensor | None:
-    return _plain(tensor, torch.float32)
+    return plain(None if tensor is None else tensor.to(torch.float32))
 
 
 def _moments(features: torch.Tensor, row_count: torch.Tensor | None) -> torch.Tensor:
@@ -49,7 +40,7 @@ def _moments(features: torch.Tensor, row_count: torch.Tensor | None) -> torch.Te
     norm.sum(
         place.library_device,
         rows_of(features.detach()),
-        row_count=_plain(row_count),
+        row_count=plain(row_count),
         out=out,
         workspace=place.empty_bytes(norm.bytes(place.arch, rows)),
         stream=place.stream(),
@@ -77,22 +68,20 @@ def _apply(
         residual=residual is not None,
         relu=relu,
     )
-    made = _apply_fake(
-        features, all_moments, residual, weight, bias, running_mean, running_variance, batch_count, row_count, momentum,
-        eps, cumulative, relu,
-    )  # fmt: skip
-    output, saved, mean, variance, batches = made
+    output = new_like(features, row_count)
+    made = new_statistics(features, has_running, batch_count is not None)
+    saved, mean, variance, batches = made
     norm.apply(
         place.library_device,
         rows_of(features.detach()),
-        _plain(all_moments),
+        plain(all_moments),
         residual=None if residual is None else rows_of(residual.detach()),
         weight=_floats(weight),
         bias=_floats(bias),
         running_mean=_floats(running_mean),
         running_variance=_floats(running_variance),
-        batch_count=_plain(batch_count),
-        row_count=_plain(row_count),
+        batch_count=plain(batch_count),
+        row_count=plain(row_count),
         out=Normalized(
             output,
             saved,
@@ -102,22 +91,15 @@ def _apply(
         ),
         stream=place.stream(),
     )
-    return made
+    return output, *made
 
 
 def _apply_fake(
     features: torch.Tensor, all_moments: Any, residual: Any, weight: Any, bias: Any, running_mean: Any,
     running_variance: Any, batch_count: Any, row_count: Any, momentum: float, eps: float, cumulative: bool, relu: bool,
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
-    channels = features.shape[1]
-    kept = channels if running_mean is not None else 0
-    return (
-        features.new_empty(features.shape),
-        features.new_empty(2 * channels + 1, dtype=torch.float32),
-        features.new_empty(kept, dtype=torch.float32),
-        features.new_empty(kept, dtype=torch.float32),
-        features.new_empty(0 if batch_count is None else 1, dtype=torch.int64),
-    )
+    made = new_statistics(features, running_mean is not None, batch_count is not None)
+    return features.new_empty(features.shape), *made
 
 
 def _sums(
@@ -126,22 +108,23 @@ def _sums(
     relu: bool,
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
     norm, place = _norm(features, eps=eps, residual=residual, relu=relu)
-    made = _sums_fake(gradient, features, output, saved, weight, bias, row_count, eps, residual, relu)
-    of_weight, of_bias, of_residual, sums = made
+    of_weight, of_bias = (features.new_empty(features.shape[1], dtype=torch.float32) for _ in range(2))
+    of_residual = new_like(features, row_count) if residual else features.new_empty(0)
+    sums = features.new_empty(2 * features.shape[1], dtype=torch.float32)
     norm.sum_gradients(
         place.library_device,
         rows_of(features.detach()),
         rows_of(gradient.detach()),
-        _plain(saved),
+        plain(saved),
         output=None if output is None else rows_of(output.detach()),
         weight=_floats(weight),
         bias=_floats(bias),
-        row_count=_plain(row_count),
+        row_count=plain(row_count),
         out=NormGradients(None, of_weight, of_bias, of_residual if residual else None, sums),
         workspace=place.empty_bytes(norm.bytes(place.arch, features.shape[0])),
         stream=place.stream(),
     )
-    return made
+    return of_weight, of_bias, of_residual, sums
 
 
 def _sums_fake(
@@ -163,17 +146,17 @@ def _apply_gradients(
     row_count: torch.Tensor | None, eps: float, residual: bool, relu: bool,
 ) -> torch.Tensor:  # fmt: skip
     norm, place = _norm(features, eps=eps, residual=residual, relu=relu)
-    out = features.new_empty(features.shape)
+    out = new_like(features, row_count)
     norm.apply_gradients(
         place.library_device,
         rows_of(features.detach()),
         rows_of(gradient.detach()),
-        _plain(saved),
-        _plain(sums),
+        plain(saved),
+        plain(sums),
         residual_gradient=residual_gradient if residual and relu else None,
         weight=_floats(weight),
         bias=_floats(bias),
-        row_count=_plain(row_count),
+        row_count=plain(row_count),
         out=out,
         stream=place.stream(),
     )
@@ -249,5 +232,4 @@ class NormOfRanks(torch.autograd.Function):
             None if weight is None else of_weight.to(weight.dtype),
             None if bias is None else of_bias.to(bias.dtype),
         ]
-        wanted = [result if needed else None for result, needed in zip(results, ctx.needs_input_grad[1:5], strict=True)]
-        return (None, *wanted, *[None] * 8)
+        return (None, *given(results, ctx.needs_input_grad[1:5]), *[None] * 8)

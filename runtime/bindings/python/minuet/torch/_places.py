@@ -195,9 +195,20 @@ def dtype_of_features(features: torch.Tensor) -> DType:
     return found
 
 
+def exact_dtype_of(features: torch.Tensor) -> DType:
+    """Returns how an op that multiplies no matrices computes features of this dtype: never in TF32."""
+    dtype = dtype_of_features(features)
+    return DType.FLOAT32 if dtype is DType.TF32 else dtype
+
+
+def plain(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """Returns a tensor that DLPack gives away, although its values may have a gradient."""
+    return None if tensor is None else tensor.detach().contiguous()
+
+
 def rounded(count: int) -> int:
-    """Returns the next of eight numbers for each power of two. Workspaces are sized for such numbers of rows, so that
-    few sizes are asked for and kept."""
+    """Returns a number of at least so many, one of eight for each power of two. Workspaces are sized for such numbers
+    of rows, so that few sizes are asked for and kept."""
     step = 1 << max(0, (max(count, 1) - 1).bit_length() - 4)
     return min(-(-count // step) * step, 2**31 - 1)
 
@@ -214,9 +225,9 @@ def rows_of(features: torch.Tensor) -> torch.Tensor:
 def with_room(features: torch.Tensor, rows: int) -> torch.Tensor:
     """Returns the same features in memory that has at least so many rows. Those behind the features have no meaning.
 
-    The library reads the rows that are in use only. But it takes an input to have as many rows as its level's capacity,
-    and refuses a call whose tensors would then overlap. Results of minuet's own ops in exact mode have that memory
-    (without_view); other tensors are copied.
+    The library reads the rows that are in use only. But an input has as many rows as the capacity of its level for it,
+    and it refuses a call that writes any of that memory. In exact mode, results of convolutions, poolings and norms
+    have so much memory (without_view); other tensors are copied.
     """
     features = rows_of(features)
     if features.shape[0] >= rows:
@@ -244,19 +255,13 @@ def parameter_element(tensor: torch.Tensor, what: str) -> int:
     return ELEMENTS[tensor.dtype]
 
 
-def tensor_struct(features: torch.Tensor, dtype: DType) -> _abi.minuet_tensor:
-    """Returns the library's form of contiguous features."""
-    rows, channels = features.shape
-    return _abi.minuet_tensor(features.data_ptr() or None, rows, channels, channels, dtype)
-
-
 class Pool:
     """Blocks of arguments, each of which one call uses at a time.
 
     A block has everything that stays the same from call to call, so that a call fills in addresses only.
     """
 
-    def __init__(self, make: Callable[[], ctypes.Structure]) -> None:
+    def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
         self._free: list[Any] = []
 

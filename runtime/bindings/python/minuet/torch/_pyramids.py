@@ -149,9 +149,14 @@ def _coordinates(buffer: torch.Tensor, key: str, level: int, rows: int) -> torch
             place.stream(),
         )
     )
-    for axis, stride in enumerate(_stride_of(made.key, level)):
-        if stride != 1:
-            out[:, 1 + axis].floor_divide_(stride)
+    strides = _stride_of(made.key, level)
+    if len(set(strides)) == 1:
+        if strides[0] != 1:
+            out[:, 1:].floor_divide_(strides[0])  # One launch on a GPU, and not one for each axis.
+    else:
+        for axis, stride in enumerate(strides, 1):
+            if stride != 1:
+                out[:, axis].floor_divide_(stride)
     return without_view(out, rows)
 
 

@@ -17,7 +17,17 @@ from .._pyramid import Pyramid
 from .._row_gradients import DevoxelizeGradient, GroupGradient
 from .._types import DType
 from ._define import define
-from ._places import Place, context, dtype_of_features, new_cache, place_of, remembered, rows_of, with_room
+from ._places import (
+    Place,
+    context,
+    exact_dtype_of,
+    new_cache,
+    place_of,
+    plain,
+    remembered,
+    rows_of,
+    with_room,
+)
 
 _ops: dict[Any, Any] = new_cache(256)
 
@@ -33,17 +43,6 @@ def _loaded(place: Place, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
     return remembered(_ops, (place.pointer, *key), load)
 
 
-def _exact(features: torch.Tensor) -> DType:
-    """Returns the dtype of an op that multiplies no matrices."""
-    dtype = dtype_of_features(features)
-    return DType.FLOAT32 if dtype is DType.TF32 else dtype
-
-
-def _plain(tensor: torch.Tensor | None) -> torch.Tensor | None:
-    """Returns a tensor that DLPack gives away, although its values may have a gradient."""
-    return None if tensor is None else tensor.detach().contiguous()
-
-
 # ---- points of voxels -------------------------------------------------------------------------------------------
 
 
@@ -56,18 +55,18 @@ def _devoxelize_key(
         "low": tuple(low) or 0.0,
         "tensor_stride": tuple(stride) or 1,
         "ndim": len(stride) or 3,
-        "dtype": _exact(features),
+        "dtype": exact_dtype_of(features),
     }
 
 
 def _sources(blend: int, points: torch.Tensor, batch: Any, coordinates: Any, count: Any) -> dict[str, Any]:
     if blend == PointBlend.NEAREST:
-        return {"point_rows": _plain(points), "count": _plain(count)}
+        return {"point_rows": plain(points), "count": plain(count)}
     return {
-        "points": _plain(points),
-        "batch": _plain(batch),
-        "coordinates": _plain(coordinates),
-        "count": _plain(count),
+        "points": plain(points),
+        "batch": plain(batch),
+        "coordinates": plain(coordinates),
+        "count": plain(count),
     }
 
 
@@ -87,7 +86,7 @@ def _devoxelize(
         place.library_device,
         rows_of(features.detach()),
         **_sources(blend, points, batch, coordinates, count),
-        row_count=_plain(row_count),
+        row_count=plain(row_count),
         out=out,
         workspace=workspace,
         stream=place.stream(),
@@ -119,7 +118,7 @@ def _devoxelize_backward(
         place.library_device,
         rows_of(gradient.detach()),
         **_sources(blend, points, batch, coordinates, count),
-        row_count=_plain(row_count),
+        row_count=plain(row_count),
         out=out,
         workspace=place.empty_bytes(op.bytes(place.arch, points.shape[0], rows)),
         stream=place.stream(),
@@ -160,6 +159,13 @@ devoxelize = define(
     backward=_devoxelize_gradient,
 )
 
+
+def gather_rows(features: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Returns the rows of features that `rows`, int32 [count], names. A number that is not that of a row, such as -1,
+    gives zeros. Unlike that of torch.index_select, the gradient has the same bits each time."""
+    return devoxelize(features, rows, None, None, None, None, int(PointBlend.NEAREST), [], [], [])
+
+
 # ---- voxels of points -------------------------------------------------------------------------------------------
 
 
@@ -185,9 +191,9 @@ def _voxelize(
     features, coordinates, voxel_points, point_rows, counts, status = made
     op.run(
         place.library_device,
-        _plain(points),
-        _plain(batch),
-        _plain(count),
+        plain(points),
+        plain(batch),
+        plain(count),
         out=Voxels(coordinates, features, voxel_points, point_rows, counts, status),
         workspace=place.empty_bytes(op.bytes(place.arch, points.shape[0])),
         stream=place.stream(),
@@ -213,7 +219,7 @@ def _group_gradient(
 ) -> torch.Tensor:  # fmt: skip
     place = place_of(gradient.device)
     channels = gradient.shape[1]
-    dtype = _exact(gradient)
+    dtype = exact_dtype_of(gradient)
     op = _loaded(
         place,
         ("group gradient", channels, feature, dtype),
@@ -223,10 +229,10 @@ def _group_gradient(
     op.compute(
         place.library_device,
         rows_of(gradient.detach()),
-        _plain(groups),
+        plain(groups),
         input=None if features is None else features.detach(),
-        group_sizes=_plain(sizes),
-        row_count=_plain(row_count),
+        group_sizes=plain(sizes),
+        row_count=plain(row_count),
         out=out,
         workspace=place.empty_bytes(op.bytes(place.arch, gradient.shape[0])),
         stream=place.stream(),
@@ -306,14 +312,14 @@ def _global_pooling(
     capacity: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     place = place_of(features.device)
-    key = (features.shape[1], coordinates.shape[1] - 1, reduction, _exact(features), capacity, batch_size)
+    key = (features.shape[1], coordinates.shape[1] - 1, reduction, exact_dtype_of(features), capacity, batch_size)
     op = _loaded(place, ("global pooling", *key), lambda: _GlobalPooling(*key))
     device, stream = place.library_device, place.stream()
     sizes = op.pyramid.bytes(place.arch)
     buffer, workspace = place.empty_bytes(sizes[0]), place.empty_bytes(sizes[1])
     status = torch.empty(1, dtype=torch.int32, device=place.device)
     op.pyramid.build(
-        device, _plain(coordinates), _plain(count), buffer=buffer, workspace=workspace, status=status, stream=stream
+        device, plain(coordinates), plain(count), buffer=buffer, workspace=workspace, status=status, stream=stream
     )
     rows = with_room(features.detach(), capacity)
     if rows.shape[0] < capacity:

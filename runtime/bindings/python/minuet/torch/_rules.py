@@ -11,6 +11,7 @@ import torch
 
 from .._types import CloudStatus, Purpose
 from ._keys import KernelKey, LevelKey, MapKey, Numbers, PyramidKey, constant, text_of
+from ._places import rounded
 
 #: What training needs of a convolution's map: the convolution, the gradient of its input and that of its weight.
 TRAINED = int(Purpose.CONVOLUTION | Purpose.TRANSPOSED_CONVOLUTION | Purpose.EXPORT)
@@ -28,9 +29,7 @@ Bounds = tuple[Numbers, Numbers]
 def rounded_capacity(rows: int) -> int:
     """Returns a capacity for a known number of rows: one of eight steps for each power of two, so that clouds of about
     the same size share pyramids and prepared parameters."""
-    rows = max(rows, _LEAST_CAPACITY)
-    step = 1 << max(0, (rows - 1).bit_length() - 4)
-    return min(-(-rows // step) * step, _MOST_CAPACITY)
+    return min(rounded(max(rows, _LEAST_CAPACITY)), _MOST_CAPACITY)
 
 
 #: Whether keys have the shapes and bounds of the caller. `export` sets it, because it learns them from the keys.

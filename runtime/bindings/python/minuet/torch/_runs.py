@@ -172,6 +172,12 @@ class Run:
         )
         return block
 
+    def check_rows(self, rows: int) -> None:
+        """Raises ValueError where the output has no memory for so many rows."""
+        capacity = self.output_shape[0]
+        if not 0 <= rows <= capacity:
+            raise ValueError(f"rows is {rows}, and the pyramid has a capacity of {capacity} there")
+
     def __call__(
         self,
         buffer: torch.Tensor,
@@ -190,7 +196,7 @@ class Run:
         loaded = self._loaded
         place = loaded.place
         stream = place.stream()
-        workspace = torch.empty(self.workspace_bytes, dtype=torch.uint8, device=place.device)
+        workspace = buffer.new_empty(self.workspace_bytes)  # Both are bytes.
         block = self._blocks.take()
         words = block.words
         words[_BUFFER], words[_BUFFER_BYTES] = buffer.data_ptr(), buffer.numel()
@@ -220,16 +226,16 @@ class Run:
         self._blocks.give(block)
 
 
-def _with_addresses(name: str) -> Any:
+_ADDRESS, _NUMBER = ctypes.c_void_p, ctypes.c_int32
+
+
+def _with_addresses(name: str, *kinds: Any) -> Any:
     """Returns a function of the library that takes addresses as they are, without the checks of typed pointers."""
-    kinds = {"minuet_plan_run": 4, "minuet_parameters_set": 6}
-    integers = {"minuet_parameters_set": (3, 4)}.get(name, ())
-    types = [ctypes.c_int32 if place in integers else ctypes.c_void_p for place in range(kinds[name])]
-    return ctypes.CFUNCTYPE(ctypes.c_int32, *types)((name, library))
+    return ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)((name, library))
 
 
-_plan_run = _with_addresses("minuet_plan_run")
-_parameters_set = _with_addresses("minuet_parameters_set")
+_plan_run = _with_addresses("minuet_plan_run", *[_ADDRESS] * 4)
+_parameters_set = _with_addresses("minuet_parameters_set", *[_ADDRESS] * 3, _NUMBER, _NUMBER, _ADDRESS)
 
 
 def run_of(pyramid: str, key: Any, make: Callable[[MadePyramid], Run]) -> Run:

@@ -18,6 +18,7 @@ from ._levels import Level
 from ._normalization import batch_norm
 from ._poolings import pooling as _pooling
 from ._rows import devoxelize as _devoxelize
+from ._rows import gather_rows
 from ._rows import global_pooling as _global_pooling
 from ._rows import voxelize as _voxelize
 from ._rules import TRAINED, TRAINED_POOLING, is_recording, kernel_name, raise_status, read_numbers
@@ -83,13 +84,17 @@ def _other_level(
     """Returns the finer and the coarser level of an op."""
     level = x.level
     if transposed:
-        fine = to or level.parent
-        if fine is None or level.parent is not fine:
+        if level.parent is None:
             raise ValueError(
-                "a transposed op goes back to the level that the input's level was made from, and this one was made "
-                "from none: an op with a stride has to make it before"
+                "a transposed op goes back to the level that the input's level was made from, and this one is the "
+                "first level: run an op with a stride before"
             )
-        return fine, level
+        if to is not None and to is not level.parent:
+            raise ValueError(
+                "a transposed op goes back to the level that the input's level was made from, and `to` is another one: "
+                "leave it out"
+            )
+        return level.parent, level
     if to is not None:
         return level, to
     rule = level._rule(stride, kernel.size if kernel.padding else None, kernel.dilation, kernel.padding)
@@ -186,7 +191,7 @@ def pooling(
 
     Args:
         reduction: "max", "average" (over the inputs that are there) or "sum".
-        stride: None: the kernel size.
+        stride: None: the kernel size, or 1 where `submanifold` is set or offsets are given.
         transposed: the op goes back from the input's level to the one that it was made from. With "sum" it is an
             unpooling.
 
@@ -200,8 +205,9 @@ def pooling(
     strides = numbers(default if stride is None else stride, ndim, "stride")
     if submanifold and (max(strides) > 1 or padding is not None or transposed):
         raise ValueError("a submanifold pooling has a stride of 1, no padding and is not transposed")
+    is_trained = is_recording(x.features)
     purposes = int(Purpose.TRANSPOSED_POOLING if transposed else Purpose.POOLING)
-    if is_recording(x.features):
+    if is_trained:
         purposes = TRAINED_POOLING
     fine, coarse = _other_level(x, kernel, strides, transposed, x.level if submanifold else to, purposes)
     made = fine.map_to(coarse, kernel, purposes)
@@ -216,7 +222,8 @@ def pooling(
         "minuet",
         reduction,
     )
-    result, _ = _pooling(x.features, built.buffer, key, built.key, built.number, out.rows)
+    # Only the gradient of a maximum reads where its elements are from.
+    result, _ = _pooling(x.features, built.buffer, key, built.key, built.number, out.rows, is_trained)
     return SparseTensor(result, out)
 
 
@@ -234,10 +241,11 @@ def global_pooling(x: SparseTensor, reduction: str = "max", batch_size: int = 0)
     )
     if not geometry.is_exact:
         geometry.session.statuses.append(status)
-        return result
-    bits = read_numbers(status)[0]
-    if bits:
-        raise_status(bits, f"the global pooling of {batch} clouds", level.coordinates, _batches(batch, level.ndim))
+    elif not 0 < level.known_batch <= batch:
+        bits = read_numbers(status)[0]
+        if bits:
+            raise_status(bits, f"the global pooling of {batch} clouds", level.coordinates, _batches(batch, level.ndim))
+        level.known_batch = batch
     return result
 
 
@@ -245,12 +253,6 @@ def _batches(batch_size: int, ndim: int) -> tuple[tuple[int, ...], tuple[int, ..
     """Returns the bounds of coordinates whose batch index is below a batch size."""
     most = 2**31 - 1
     return (0, *[-most] * ndim), (batch_size - 1, *[most] * ndim)
-
-
-def gather_rows(features: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Returns the rows of features that `rows`, int32 [count], names. A number that is not that of a row, such as -1,
-    gives zeros. Unlike that of torch.index_select, the gradient has the same bits each time."""
-    return _devoxelize(features, rows, None, None, None, None, int(PointBlend.NEAREST), [], [], [])
 
 
 class Voxels(NamedTuple):

@@ -243,3 +243,16 @@ def test_many_pyramids(generator, monkeypatch):
             x.coordinates[:, 1] = torch.arange(count)
             convolve(x, weight).features.sum().backward()
     assert len(_pyramids._pyramids) == 3
+
+
+def test_a_transposed_op_without_a_way_back(generator, coordinates):
+    x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates)
+    weight, options = normal(generator, 8, 4, 4), {"kernel_size": 2, "stride": 2}
+    with pytest.raises(ValueError, match="this one is the first level: run an op with a stride before"):
+        F.convolution(x, weight, transposed=True, **options)
+    down = F.convolution(x, weight, **options)
+    other = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates)
+    with pytest.raises(ValueError, match="`to` is another one: leave it out"):
+        F.convolution(down, weight, transposed=True, to=other.level, **options)
+    up = F.convolution(down, weight, transposed=True, to=x.level, **options)
+    assert torch.equal(up.features, F.convolution(down, weight, transposed=True, **options).features)

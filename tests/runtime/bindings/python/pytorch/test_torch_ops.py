@@ -168,6 +168,8 @@ def test_batch_norm_of_few_rows(generator):
     ).level
     x = normal(generator, 4, 3)
     assert not norm(sparse.SparseTensor(x, level)).features.any()
+    empty = sparse.Geometry(torch.zeros(0, 4, dtype=torch.int32)).level
+    assert norm(sparse.SparseTensor(normal(generator, 0, 3), empty)).features.shape == (0, 3)
     for name, value in norm.state_dict().items():
         assert torch.equal(value, before[name]), name
     level = sparse.Geometry(torch.zeros(1, 4, dtype=torch.int32)).level

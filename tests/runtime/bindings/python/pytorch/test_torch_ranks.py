@@ -40,9 +40,16 @@ def inputs(numbers):
     return torch.cat(features).requires_grad_(), torch.cat(coordinates)
 
 
-def run(network, numbers):
+def run(network, numbers, fixed=False):
+    """Runs a step; `fixed`: in capacity mode, with rows past the count."""
     features, coordinates = inputs(numbers)
-    output = network(sparse.SparseTensor.of(features, coordinates))
+    rows, options = len(features), {}
+    given = features
+    if fixed:
+        more = (0, 0, 0, 64 - rows)
+        given, coordinates = (torch.nn.functional.pad(tensor, more) for tensor in (features, coordinates))
+        options = {"count": torch.tensor([rows], dtype=torch.int32), "capacities": []}
+    output = network(sparse.SparseTensor.of(given, coordinates, **options))[:rows]
     output.square().sum().backward()
     inner = getattr(network, "module", network)
     return {
@@ -53,17 +60,18 @@ def run(network, numbers):
     }
 
 
-def work(rank, folder):
+def work(rank, folder, fixed):
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     network = Network(torch.distributed.group.WORLD)
-    results = run(torch.nn.parallel.DistributedDataParallel(network), [rank])
+    results = run(torch.nn.parallel.DistributedDataParallel(network), [rank], fixed)
     torch.save(results, f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()
 
 
-def test_two_ranks(tmp_path):
+@pytest.mark.parametrize("fixed", [False, True], ids=["exact", "capacity"])
+def test_two_ranks(tmp_path, fixed):
     """Two ranks give what one gives for the clouds of both; gradients of parameters are averaged."""
-    torch.multiprocessing.spawn(work, (str(tmp_path),), nprocs=2)
+    torch.multiprocessing.spawn(work, (str(tmp_path), fixed), nprocs=2)
     ranks = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     expected = run(Network(None), [0, 1])
     for name, want in expected.items():

@@ -205,13 +205,6 @@ def _index_put(call: Call) -> Found:
     return _scatter(call, indices[0], call.arguments["values"])
 
 
-@rule("amax")
-def _greatest(call: Call) -> Found:
-    if isinstance(call.value("self"), Coordinates):
-        return None  # The host reads it, as it does the number of voxels, to find the size of a level.
-    raise DescriptionError(f"it takes the greatest of features: {ADVICE}")
-
-
 @rule("slice")
 def _slice(call: Call) -> Found:
     value, before, after = call.value("self"), call.given[0], call.result
