@@ -41,12 +41,12 @@ class TensorCache:
 
     Attributes:
         levels: coordinates, by their identity, and their levels.
-        strided: by the finer tensor stride, kernel size and stride, what a strided convolution made.
+        strided: by the finer tensor stride, kernel size, stride and padding, what a strided convolution made.
     """
 
     def __init__(self) -> None:
         self.levels: list[tuple[torch.Tensor, Level]] = []
-        self.strided: dict[tuple[Three, Three, Three], Strided] = {}
+        self.strided: dict[tuple[Three, Three, Three, Three], Strided] = {}
 
 
 class SparseTensor:
