@@ -400,6 +400,15 @@ def test_the_weight_of_an_offset():
         assert (at + torch.tensor(offset)).tolist() == [5, 6, 7]
 
 
+def test_given_coordinates_are_rounded_down_before_they_are_compared():
+    """-0.5 and 0.5 are in two cells, and both are 0 when their fractions are cut off."""
+    x = ME.SparseTensor(torch.ones(1, CHANNELS), torch.tensor([[0, -1, 0, 0]], dtype=torch.int32))
+    given = torch.tensor([[0, -0.5, 0, 0], [0, 0.5, 0, 0], [0, 0.25, 0, 0]])
+    made = ME.MinkowskiSumPooling(1, 1, dimension=3)(x, given)
+    assert made.C.tolist() == [[0, -1, 0, 0], [0, 0, 0, 0]]
+    assert made.F.tolist() == [[1] * CHANNELS, [0] * CHANNELS]
+
+
 #: Layers that lead to sets that the host has to count.
 COUNTED = ("back at once", "expanded", "generative", "onto an unknown stride", "unpooled")
 

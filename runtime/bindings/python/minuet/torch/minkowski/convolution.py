@@ -51,8 +51,9 @@ def output_key(
     else:
         strides = [stride * step for stride, step in zip(input.tensor_stride, steps, strict=True)]
     if coordinates is not None:
-        first, _ = unique_rows(coordinates)
-        return manager.insert(cells_of(coordinates[first], strides), strides)
+        cells = cells_of(coordinates, strides)
+        first, _ = unique_rows(cells)
+        return manager.insert(cells[first], strides)
     known = CoordinateMapKey(tuple(strides))
     if manager.exists(known) and not expands:
         return known
