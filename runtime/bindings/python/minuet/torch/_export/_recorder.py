@@ -300,9 +300,9 @@ class Recorder(TorchDispatchMode):
             return
         if before is None:
             # A constant has taken in numbers of the input. Views of it have the same memory.
-            kept = value if isinstance(value, Unknown) else stale
-            self._tainted[storage] = (tensor.untyped_storage(), kept)
-        self.bind(tensor, value if before is not None else stale)
+            value = value if isinstance(value, Unknown) else stale
+            self._tainted[storage] = (tensor.untyped_storage(), value)
+        self.bind(tensor, value)
 
 
 class Reads(TorchFunctionMode):
