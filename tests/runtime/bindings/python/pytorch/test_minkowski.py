@@ -409,6 +409,18 @@ def test_given_coordinates_are_rounded_down_before_they_are_compared():
     assert made.F.tolist() == [[1] * CHANNELS, [0] * CHANNELS]
 
 
+def test_layers_with_one_kernel_generator():
+    """Whether a layer expands its coordinates is its own."""
+    generator = ME.KernelGenerator(3, dimension=3)
+    layers = [
+        ME.MinkowskiConvolution(CHANNELS, 4, kernel_generator=generator, expand_coordinates=expands, dimension=3)
+        for expands in (False, True, False)
+    ]
+    x = ME.SparseTensor(torch.ones(1, CHANNELS), torch.zeros(1, 4, dtype=torch.int32))
+    assert [len(layer(x)) for layer in layers] == [1, 27, 1]
+    assert not generator.expand_coordinates
+
+
 #: Layers that lead to sets that the host has to count.
 COUNTED = ("back at once", "expanded", "generative", "onto an unknown stride", "unpooled")
 

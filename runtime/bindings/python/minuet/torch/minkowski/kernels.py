@@ -77,6 +77,7 @@ class KernelGenerator:
             raise ValueError(f"kernel_size is {self.kernel_size}, and a HYPER_CROSS needs odd numbers")
         self.expand_coordinates = expand_coordinates
         self.kernel_volume = len(self.offsets())
+        # MinkowskiEngine's name for a stride of 1, where the output has the coordinates of the input.
         self.requires_strided_coordinates = max(self.kernel_stride) == 1
 
     def offsets(self) -> list[Offset]:

@@ -66,6 +66,10 @@ class Tensor:
         made._F = features
         return made
 
+    def _map(self: Own, function: Callable[[torch.Tensor], torch.Tensor]) -> Own:
+        """Returns a function of each row. Rows past the count stay zero."""
+        return self._replace(function(self._F))
+
     @property
     def C(self) -> torch.Tensor:  # noqa: N802
         """The coordinates."""
@@ -276,7 +280,6 @@ class SparseTensor(Tensor):
         return SparseTensor(features, coordinate_map_key=key, coordinate_manager=self._manager)
 
     def _map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> SparseTensor:
-        """Returns a function of each row. Rows past the count stay zero."""
         return self._replace(self.level.mask(function(self._F)))
 
     @property
