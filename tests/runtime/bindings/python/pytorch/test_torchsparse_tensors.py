@@ -59,3 +59,9 @@ def test_sums_of_tensors_without_voxels():
     total = torchsparse.generative_add(empty, x)
     assert torch.equal(total.coords, x.coords)
     assert torch.equal(total.feats, x.feats)
+
+
+def test_numbers_that_are_no_integers():
+    with pytest.raises(TypeError, match=r"the argument is 1.5: give an integer, or one for each of the 3 axes"):
+        torchsparse.nn.Conv3d(4, 4, 3, stride=1.5)
+    assert torchsparse.utils.make_ntuple(torch.tensor([1, 2, 3]), 3) == (1, 2, 3)

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 import torch
 
+from ..._types import axes
 from .. import functional as F  # noqa: N812
 from .._geometry import CapacityOf, Level
 from .._links import invert_rows, reduce_kinds, unique_rows
 from .._sparse_tensor import SparseTensor as Rows
-from .manager import CoordinateManager, CoordinateMapKey, manager_for, numbers_of
+from .manager import CoordinateManager, CoordinateMapKey, manager_for
 
 
 class SparseTensorQuantizationMode(Enum):
@@ -249,7 +250,7 @@ class SparseTensor(Tensor):
                 )
             self._manager = coordinate_manager or manager_for(coordinates.shape[1] - 1)
             is_exact = capacities is None and count is None
-            cells = cells_of(coordinates, numbers_of(tensor_stride, self.D, "tensor_stride"), checked=is_exact)
+            cells = cells_of(coordinates, axes(tensor_stride, self.D, "tensor_stride"), checked=is_exact)
             if is_exact:
                 first, kind = unique_rows(cells)
                 if len(first) < len(cells):
@@ -329,7 +330,7 @@ class SparseTensor(Tensor):
             raise ValueError(f"shape has {len(shape)} numbers, and [batch, channels, {self.D} axes] is needed")
         if isinstance(min_coordinate, torch.Tensor):
             min_coordinate = min_coordinate.reshape(-1).expand(self.D).tolist()
-        first = numbers_of(0 if min_coordinate is None else min_coordinate, self.D, "min_coordinate")
+        first = axes(0 if min_coordinate is None else min_coordinate, self.D, "min_coordinate")
         if any(number % stride for number, stride in zip(first, self.tensor_stride, strict=True)):
             raise ValueError(f"min_coordinate is {first}, and must be a multiple of {self.tensor_stride}")
         strides = torch.tensor(self.tensor_stride, dtype=torch.int32, device=self.device)

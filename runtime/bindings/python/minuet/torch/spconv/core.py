@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import torch
 
+from ..._types import axes
 from .._dense import to_dense
 from .._geometry import CapacityOf, Geometry, Level
 from .._sparse_tensor import SparseTensor
@@ -24,19 +25,9 @@ class ConvAlgo(Enum):
     MaskSplitImplicitGemm = 2
 
 
-def _is_row(value: Any) -> bool:
-    """Whether a value has one number for each axis."""
-    return isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
-
-
 def expand_nd(ndim: int, value: Any, what: str, least: int = 0) -> list[int]:
     """Returns one integer for each axis, each at least `least`."""
-    try:
-        made = [operator.index(number) for number in value] if _is_row(value) else [operator.index(value)] * ndim
-    except TypeError:
-        raise TypeError(f"{what} is {value!r}: give an integer, or one for each of the {ndim} axes") from None
-    if len(made) != ndim:
-        raise ValueError(f"{what} has {len(made)} numbers, and there are {ndim} axes: give one number, or {ndim}")
+    made = axes(value, ndim, what)
     if min(made) < least:
         raise ValueError(f"{what} is {made}, and must be {least} or more")
     return made

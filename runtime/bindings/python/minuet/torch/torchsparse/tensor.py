@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..._types import axes
 from .._dense import to_dense
 from .._geometry import CapacityOf, Geometry, Level
 from .._links import Link, reduce_kinds, unique_rows
@@ -21,10 +22,7 @@ def make_ntuple(x: Any, ndim: int) -> tuple[int, ...]:
     """Returns one number for each axis, of a number, a sequence or a tensor."""
     if isinstance(x, torch.Tensor):
         x = x.reshape(-1).tolist()
-    made = (x,) * ndim if isinstance(x, int) else tuple(int(number) for number in x)
-    if len(made) != ndim:
-        raise ValueError(f"{x} has {len(made)} numbers, and there are {ndim} axes: give one number, or {ndim}")
-    return made
+    return tuple(axes(x, ndim, "the argument"))
 
 
 @dataclass(frozen=True)
