@@ -10,6 +10,7 @@ import torch
 
 from ..._types import axes
 from .. import functional as F  # noqa: N812
+from .._dense import fill_cells, number_cells
 from .._geometry import CapacityOf, Level
 from .._links import invert_rows, reduce_kinds, unique_rows
 from .._sparse_tensor import SparseTensor as Rows
@@ -340,7 +341,6 @@ class SparseTensor(Tensor):
             raise ValueError("some coordinates are less than min_coordinate: give the least coordinates of all")
         if contract_stride:
             cells = torch.div(cells, strides, rounding_mode="floor")
-        batch = self.coordinates[:, 0]
         if shape is None:
             if not len(cells):
                 raise ValueError("there is no voxel, so that the dense tensor has no size: give shape")
@@ -348,20 +348,10 @@ class SparseTensor(Tensor):
             lengths = [self._manager.number_of_unique_batch_indices(), *extents]
         else:
             lengths = [shape[0], *shape[2:]]
-        number = batch.long()
-        is_inside = self.level.mask(torch.ones_like(batch, dtype=torch.bool)) & (batch < lengths[0])
-        total = lengths[0]
-        for axis, length in enumerate(lengths[1:]):
-            total *= length
-            number = number * length + cells[:, axis]
-            is_inside = is_inside & (cells[:, axis] >= 0) & (cells[:, axis] < length)
-        if self.count is None and not is_inside.all():
+        number = number_cells(torch.cat([self.coordinates[:, :1], cells], 1), self.count, lengths)
+        if self.count is None and (number < 0).any():
             raise ValueError(f"some voxels are outside of the shape {lengths}: give a larger one")
-        # Rows that are not in use go to one cell more, which is cut off again.
-        number = torch.where(is_inside, number, total)
-        flat = self._F.new_zeros((total + 1, self._F.shape[1])).index_put((number,), self._F)
-        dense = flat[:total].reshape(*lengths, -1).movedim(-1, 1).contiguous()
-        return dense, low, strides
+        return fill_cells(self._F, number, lengths), low, strides
 
     def slice(self, X: Any) -> Any:  # noqa: N803
         """Returns a TensorField with the features of the voxel of each point of X: a TensorField, or a SparseTensor
