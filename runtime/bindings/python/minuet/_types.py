@@ -189,8 +189,11 @@ def dtype_of(value: object) -> DType:
 
 def axes(value: Axes, ndim: int, what: str) -> list[int]:
     """Returns one number for each axis: the same for all, or the given ones."""
-    given = list(value) if index_of(value) is None else [value] * ndim  # type: ignore[arg-type]
-    numbers = [checked(ctypes.c_int32, number, what) for number in given]
+    try:
+        given = list(value) if index_of(value) is None else [value] * ndim  # type: ignore[arg-type]
+        numbers = [checked(ctypes.c_int32, number, what) for number in given]
+    except TypeError:
+        raise TypeError(f"{what} is {value!r}: give an integer, or one for each of the {ndim} axes") from None
     if len(numbers) != ndim:
         raise ValueError(f"{what} has {len(numbers)} numbers, and there are {ndim} axes: give one number for each axis")
     return numbers

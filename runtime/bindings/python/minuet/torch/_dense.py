@@ -12,23 +12,36 @@ from ._rows import gather_rows
 from ._sparse_tensor import SparseTensor
 
 
-def cells(level: Level, shape: Sequence[int], batch_size: int) -> torch.Tensor:
-    """Returns the number of each row's cell in a dense tensor [batch, axes...], int64 [rows], and -1 for rows that are
-    outside or past the count."""
-    coordinates = level.coordinates.long()
-    lengths = (batch_size, *shape)
-    number = torch.zeros(level.rows, dtype=torch.int64, device=coordinates.device)
-    is_inside = torch.ones(level.rows, dtype=torch.bool, device=coordinates.device)
-    if level.count is not None:
-        is_inside = torch.arange(level.rows, device=coordinates.device) < level.count
+def number_cells(coordinates: torch.Tensor, count: torch.Tensor | None, lengths: Sequence[int]) -> torch.Tensor:
+    """Returns the number of each row's cell in a dense tensor of these lengths, [batch, axes...]; int64 [rows], and -1
+    for rows that are outside or, where there is a count, past it."""
+    columns = coordinates.long()
+    number = torch.zeros(columns.shape[0], dtype=torch.int64, device=columns.device)
+    is_inside = torch.ones(columns.shape[0], dtype=torch.bool, device=columns.device)
+    if count is not None:
+        is_inside = torch.arange(columns.shape[0], device=columns.device) < count
     for axis, length in enumerate(lengths):
-        column = coordinates[:, axis]
+        column = columns[:, axis]
         number = number * length + column
         is_inside = is_inside & (column >= 0) & (column < length)
     return torch.where(is_inside, number, -1)
 
 
-def _sizes(x: Level, shape: Sequence[int] | None, batch_size: int) -> tuple[tuple[int, ...], int, int]:
+def fill_cells(
+    features: torch.Tensor, number: torch.Tensor, lengths: Sequence[int], *, channels_last: bool = False
+) -> torch.Tensor:
+    """Returns a dense tensor of these lengths, with the channels behind the batch or last, which has each row of the
+    features in the cell of its number, and 0 in all others. Rows with the number -1 are left out."""
+    total = math.prod(lengths)
+    # Rows that are left out go to one row more, which is cut off again.
+    number = torch.where(number < 0, total, number)
+    flat = features.new_zeros((total + 1, features.shape[1])).index_put((number,), features)
+    dense = flat[:total].reshape(*lengths, features.shape[1])
+    return dense if channels_last else dense.movedim(-1, 1).contiguous()
+
+
+def _lengths(x: Level, shape: Sequence[int] | None, batch_size: int) -> tuple[int, ...]:
+    """Returns the lengths of a level's dense tensor, [batch, axes...]."""
     found = shape or x.shape
     batch = batch_size or x.geometry.batch_size
     if found is None or not batch:
@@ -37,7 +50,7 @@ def _sizes(x: Level, shape: Sequence[int] | None, batch_size: int) -> tuple[tupl
         )
     if len(found) != x.ndim:
         raise ValueError(f"shape has {len(found)} numbers, and the level has {x.ndim} axes")
-    return tuple(found), batch, batch * math.prod(found)
+    return (batch, *found)
 
 
 def to_dense(
@@ -50,13 +63,9 @@ def to_dense(
         batch_size: how many clouds; 0: that of the geometry.
         channels_last: [batch, axes..., channels], which saves a copy.
     """
-    lengths, batch, total = _sizes(x.level, shape, batch_size)
-    number = cells(x.level, lengths, batch)
-    # Rows that are left out go to one row more, which is cut off again.
-    number = torch.where(number < 0, total, number)
-    flat = x.features.new_zeros((total + 1, x.channels)).index_put((number,), x.features)
-    dense = flat[:total].reshape(batch, *lengths, x.channels)
-    return dense if channels_last else dense.movedim(-1, 1).contiguous()
+    lengths = _lengths(x.level, shape, batch_size)
+    number = number_cells(x.level.coordinates, x.level.count, lengths)
+    return fill_cells(x.features, number, lengths, channels_last=channels_last)
 
 
 def from_dense(dense: torch.Tensor, level: Level, *, channels_last: bool = False) -> SparseTensor:
@@ -66,6 +75,6 @@ def from_dense(dense: torch.Tensor, level: Level, *, channels_last: bool = False
         raise ValueError(f"dense has {dense.dim()} axes, and a level of {level.ndim} axes needs {level.ndim + 2}")
     rows = dense if channels_last else dense.movedim(1, -1)
     batch, *lengths, channels = rows.shape
-    number = cells(level, lengths, batch).to(torch.int32)
+    number = number_cells(level.coordinates, level.count, (batch, *lengths)).to(torch.int32)
     flat = rows.reshape(-1, channels)
     return SparseTensor(gather_rows(flat, number), level)

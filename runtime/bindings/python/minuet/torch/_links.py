@@ -65,6 +65,16 @@ def unique_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return first, rank[kind]
 
 
+def reduce_kinds(features: torch.Tensor, reduction: str, kind: torch.Tensor, count: int) -> torch.Tensor:
+    """Returns the "sum", the "average" or the "max" of the features of each kind of rows, [count, channels]. `kind` is
+    that of unique_rows(), and `count` how many kinds there are."""
+    if not count:
+        return features
+    # The rows of one kind are those of one cloud in a global pooling.
+    coordinates = torch.stack([kind.int(), torch.arange(len(kind), dtype=torch.int32, device=kind.device)], 1)
+    return F.global_pooling(SparseTensor.of(features, coordinates), reduction, count)
+
+
 def invert_rows(places: torch.Tensor, count: int) -> torch.Tensor:
     """Returns, for each of `count` places, the row that has it, or -1; int32. No two rows have one place."""
     rows = torch.full((count,), -1, dtype=torch.int32, device=places.device)

@@ -15,8 +15,9 @@ from torch import nn
 BOUNDS = {torch.float32: 3e-6, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
-def train_a_little(module: nn.Module, *arguments: Any) -> nn.Module:
-    """Gives batch norms statistics that are not those of a new module, and all parameters random numbers."""
+def train_a_little(module: nn.Module) -> nn.Module:
+    """Gives the vectors of a module, such as biases and the parameters and statistics of batch norms, random numbers as
+    training would. Weights of layers have random numbers from the beginning."""
     generator = torch.Generator().manual_seed(5)
     for name, tensor in module.state_dict().items():
         if tensor.dim() == 1 and tensor.is_floating_point():

@@ -400,6 +400,27 @@ def test_the_weight_of_an_offset():
         assert (at + torch.tensor(offset)).tolist() == [5, 6, 7]
 
 
+def test_given_coordinates_are_rounded_down_before_they_are_compared():
+    """-0.5 and 0.5 are in two cells, and both are 0 when their fractions are cut off."""
+    x = ME.SparseTensor(torch.ones(1, CHANNELS), torch.tensor([[0, -1, 0, 0]], dtype=torch.int32))
+    given = torch.tensor([[0, -0.5, 0, 0], [0, 0.5, 0, 0], [0, 0.25, 0, 0]])
+    made = ME.MinkowskiSumPooling(1, 1, dimension=3)(x, given)
+    assert made.C.tolist() == [[0, -1, 0, 0], [0, 0, 0, 0]]
+    assert made.F.tolist() == [[1] * CHANNELS, [0] * CHANNELS]
+
+
+def test_layers_with_one_kernel_generator():
+    """Whether a layer expands its coordinates is its own."""
+    generator = ME.KernelGenerator(3, dimension=3)
+    layers = [
+        ME.MinkowskiConvolution(CHANNELS, 4, kernel_generator=generator, expand_coordinates=expands, dimension=3)
+        for expands in (False, True, False)
+    ]
+    x = ME.SparseTensor(torch.ones(1, CHANNELS), torch.zeros(1, 4, dtype=torch.int32))
+    assert [len(layer(x)) for layer in layers] == [1, 27, 1]
+    assert not generator.expand_coordinates
+
+
 #: Layers that lead to sets that the host has to count.
 COUNTED = ("back at once", "expanded", "generative", "onto an unknown stride", "unpooled")
 

@@ -179,6 +179,10 @@ def test_refusals(name):
 def test_refusals_of_types_and_names():
     with pytest.raises(TypeError, match="takes a SparseTensor, and Tensor is given"):
         conv(4, 4, 3)(torch.ones(2, 4))
+    with pytest.raises(TypeError, match=r"kernel_size is 2.5: give an integer, or one for each of the 3 axes"):
+        conv(4, 4, 2.5)
+    with pytest.raises(TypeError, match=r"tensor_stride is .1.5, 1, 1.: give an integer"):
+        small(tensor_stride=[1.5, 1, 1])
     with pytest.raises(KeyError, match=r"no set with the tensor stride .8, 8, 8."):
         small().coordinate_manager.get_coordinates(8)
     with pytest.raises(KeyError, match=r"no set CoordinateMapKey.*It has"):

@@ -343,6 +343,25 @@ def test_clouds_of_no_and_one_voxel(rows):
     assert torch.isfinite(given.grad).all()
 
 
+def test_the_host_reads_nothing_in_capacity_mode():
+    """Rows that are not in use may lie between the multiples of the tensor stride, and a dense tensor of a given shape
+    needs no numbers of the device."""
+    own = small(80)
+    cloud = torch.cat([own.C * torch.tensor([1, 2, 2, 2], dtype=torch.int32), torch.full((9, 4), 3, dtype=torch.int32)])
+    features = torch.cat([own.F, torch.full((9, 4), torch.nan)])
+    count = torch.tensor([len(own)], dtype=torch.int32)
+    network = nn.Sequential(ME.MinkowskiConvolution(4, 4, 3, dimension=3), ME.MinkowskiReLU())
+    shape = torch.Size([2, 4, 7, 7, 7])
+
+    def step(features: torch.Tensor) -> torch.Tensor:
+        x = ME.SparseTensor(features, cloud, 2, count=count, capacities=[], batch_size=2)
+        return network(x).dense(shape)[0] + network(x).dense(shape, [-2, 0, -4])[0].roll((-1, -2), (2, 4))
+
+    wanted = network(ME.SparseTensor(own.F, cloud[: len(own)], 2)).dense(shape)[0] * 2
+    torch.testing.assert_close(step(features), wanted)
+    torch.testing.assert_close(torch.compile(step, fullgraph=True, backend="aot_eager")(features), wanted)
+
+
 def test_compiles_to_one_graph():
     network = nn.Sequential(
         ME.MinkowskiConvolution(4, 8, 3, dimension=3),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import minuet.torch.spconv as spconv  # noqa: E402
 import plain_spconv  # noqa: E402
-from spconv_problems import BATCH, SHAPE, small  # noqa: E402
+from spconv_problems import BATCH, CHANNELS, SHAPE, draw_cloud, draw_features, small  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 
 def test_features_of_a_tensor():
@@ -52,6 +55,58 @@ def test_sums_of_tensors_with_other_voxels():
     torch.testing.assert_close(spconv.AddTableMisaligned()([x, y]).dense(), total.dense())
     with pytest.raises(ValueError, match="channels"):
         spconv.functional.sparse_add(x, spconv.SubMConv3d(4, 5, 3)(x))
+
+
+class AddsInAnyOrder(TorchDispatchMode):
+    """Notes the ops that add several rows to one by atomics on a GPU, so that sums have other bits each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        accumulates = name.startswith(("index_put", "_index_put")) and len(args) > 3 and args[3]
+        if accumulates or name.startswith(("index_add", "scatter_add", "scatter_reduce")):
+            self.names.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("has_all", [False, True])
+def test_sums_of_three_tensors_and_their_gradients(has_all):
+    clouds = [draw_cloud(SHAPE, 150, seed) for seed in range(3)]
+    if has_all:
+        clouds[1] = torch.unique(torch.cat(clouds), dim=0).flip(0).contiguous()
+    exact = [draw_features(len(cloud), seed).requires_grad_() for seed, cloud in enumerate(clouds)]
+    wanted = torch.zeros(BATCH, *SHAPE, CHANNELS, dtype=torch.float64)
+    for cloud, rows in zip(clouds, exact, strict=True):
+        wanted = wanted.index_put(tuple(cloud.long().T), rows, accumulate=True)
+    given = [rows.detach().float().requires_grad_() for rows in exact]
+    tensors = [spconv.SparseConvTensor(rows, cloud, SHAPE, BATCH) for cloud, rows in zip(clouds, given, strict=True)]
+    with AddsInAnyOrder() as seen:
+        total = spconv.functional.sparse_add(*tensors)
+        scale = draw_features(len(total.indices), 7)
+        (total.features * scale).sum().backward()
+    assert not seen.names
+    every = torch.unique(torch.cat(clouds), dim=0)
+    assert torch.equal(total.indices, clouds[1] if has_all else every)
+    found = wanted[tuple(total.indices.long().T)]
+    torch.testing.assert_close(total.features.double(), found, rtol=1e-5, atol=1e-6)
+    (found * scale).sum().backward()
+    for ours, rows in zip(given, exact, strict=True):
+        torch.testing.assert_close(ours.grad.double(), rows.grad, rtol=1e-5, atol=1e-6)
+
+
+def test_sums_of_tensors_with_many_cells():
+    """The voxels are apart, although the numbers of all cells of the shape are more than 64 bits can tell apart."""
+    indices = torch.tensor([[0, 1, 2, 3], [2, 1, 2, 3]], dtype=torch.int32)
+    x, y = (
+        spconv.SparseConvTensor(torch.full((1, 4), 1.0 + one), indices[one : one + 1], [1 << 21] * 3, 3)
+        for one in (0, 1)
+    )
+    total = spconv.functional.sparse_add(x, y)
+    assert torch.equal(total.indices, indices)
+    assert total.features.tolist() == [[1] * 4, [2] * 4]
 
 
 def test_tables():

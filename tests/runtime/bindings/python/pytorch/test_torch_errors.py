@@ -235,6 +235,7 @@ def test_gather_rows_out_of_range(generator):
 
 def test_many_pyramids(generator, monkeypatch):
     """A run keeps its pyramid, and one that was dropped is made again."""
+    _pyramids._pyramids.clear()  # Those of other tests may be the ones of this test.
     monkeypatch.setattr(_pyramids._pyramids, "_limit", 3)
     weight = normal(generator, 27, 4, 4).requires_grad_()
     for _ in range(2):

@@ -182,6 +182,25 @@ def test_res_unet(shape, generator):
     expect_same(plain, ours, cloud, features, shape, 2e-4)
 
 
+@pytest.mark.parametrize("shape", [None, (CLOUDS, *SHAPE)])
+def test_strided_layers_that_differ_in_their_padding(shape, generator):
+    """Each has outputs of its own, and a transposed layer leads back over the one that made its input."""
+    cloud = draw_cloud(generator)
+    features = torch.from_numpy(generator.normal(size=(len(cloud), CHANNELS)))
+    for padding in (0, 1, (0, 1, 0)):
+        plain, ours = pair_of(lambda t, pads=padding: t.nn.Conv3d(4, 5, 3, stride=2, padding=pads))
+        given = features.float()
+        x = torchsparse.SparseTensor(given, cloud, spatial_range=shape)
+        before = [torchsparse.nn.Conv3d(4, 5, 3, stride=2, padding=pads)(x) for pads in (0, 1)]
+        wanted, found = plain(plain_torchsparse.SparseTensor(features, cloud, spatial_range=shape)), ours(x)
+        assert sorted(found.coords.tolist()) == sorted(wanted.coords.tolist())
+        assert found.spatial_range == wanted.spatial_range
+        expect_close(in_order(found), in_order(wanted), 2e-5)
+        up = torchsparse.nn.Conv3d(5, 4, 3, stride=2, transposed=True)
+        for made in (*before, found):
+            assert up(made).level is x.level
+
+
 def test_checkpoints_load_both_ways():
     """A file with hand-made weights under the engine's names gives what these weights mean, and comes back the same."""
     network = nn.Sequential(torchsparse.nn.Conv3d(1, 1, 3, bias=True), torchsparse.nn.BatchNorm(1))

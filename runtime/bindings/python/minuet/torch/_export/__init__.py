@@ -177,18 +177,6 @@ def _note(recorder: Recorder, features: Any, coordinates: Any, shape: Any, batch
         recorder.bind(features, Unknown("an argument", "", text, True, is_argument=True))
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, SparseConvTensor | SparseTensor):
-        return [value.features]
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, Mapping):
-        return [tensor for item in value.values() for tensor in _tensors(item)]
-    if isinstance(value, list | tuple):
-        return [tensor for item in value for tensor in _tensors(item)]
-    return []
-
-
 def _results(recorder: Recorder, result: Any, wanted: Sequence[str] | None) -> list[Output]:
     """Finds the features among what the module returned."""
     found: dict[str, Output] = {}
@@ -201,9 +189,9 @@ def _results(recorder: Recorder, result: Any, wanted: Sequence[str] | None) -> l
             for number, item in enumerate(value):
                 walk(item, f"{prefix or 'output.'}{number}", f"{prefix or 'output.'}{number}.")
         else:
-            tensors = _tensors(value)
-            if tensors and (wanted is None or name in wanted):
-                _keep(recorder, tensors[0], name, found)
+            tensor = value.features if isinstance(value, SparseConvTensor | SparseTensor) else value
+            if isinstance(tensor, torch.Tensor) and (wanted is None or name in wanted):
+                _keep(recorder, tensor, name, found)
 
     walk(result, "output", "")
     missing = [name for name in wanted or () if name not in found]
@@ -222,16 +210,13 @@ def _keep(recorder: Recorder, tensor: torch.Tensor, name: str, found: dict[str, 
         raise ExportError(
             f"the result {name!r} is a dense tensor without axes: bring it to [batch, cells..., channels]"
         )
-    is_features = isinstance(value, Node) and value.op != "input"
-    if isinstance(value, Node) and is_features and (tensor.dim() != 2 or tensor.shape[1] != value.channels):
-        is_labels = value.op == "argmax"
-        if not is_labels:
-            raise ExportError(
-                f"the result {name!r} has the shape {list(tensor.shape)}, and a network gives [rows, channels]: return "
-                "it so"
-            )
-    if isinstance(value, Dense) or is_features:
+    has_channels = isinstance(value, Node) and value.op not in ("input", "argmax")
+    if isinstance(value, Node) and has_channels and tensor.shape[1:] != (value.channels,):
+        raise ExportError(
+            f"the result {name!r} has the shape {list(tensor.shape)}, and a network gives [rows, channels]: return it "
+            "so"
+        )
+    if isinstance(value, Dense) or (isinstance(value, Node) and value.op != "input"):
         if any(output.value == value for output in found.values()):
             raise ExportError(f"the result {name!r} is the same as another one: name one of them in `outputs`")
-        assert isinstance(value, Dense | Node)
         found[name] = Output(name, value)

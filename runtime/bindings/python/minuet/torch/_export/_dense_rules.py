@@ -81,47 +81,40 @@ def _moved_apart(call: Call, value: Coordinates, steps: Any) -> Found:
     return Coordinates(value.level.moved_apart(tuple(numbers)))
 
 
-def _compare(call: Call, least: float, greatest: float, is_inside: bool) -> Found:
-    """Decides whether a number of a cell is from least to greatest (`is_inside`), or is not."""
-    value = call.value("self")
-    if not isinstance(value, CellNumber):
+def _compare(call: Call, more: int, is_above: bool) -> Found:
+    """Decides whether a number of a cell is at least the other operand and `more` (`is_above`), or less."""
+    value, other = call.value("self"), _integer(call, "other")
+    if not isinstance(value, CellNumber) or other is None:
         raise DescriptionError(_OF_COORDINATES if is_of_coordinates(call) else f"it compares features: {ADVICE}")
     low, high = value.range(call.recorder.batch)
-    if least <= low and high <= greatest:
-        return Truth(is_inside)
-    if high < least or greatest < low:
-        return Truth(not is_inside)
+    if low >= other + more:
+        return Truth(is_above)
+    if high < other + more:
+        return Truth(not is_above)
     raise DescriptionError(
         "it selects voxels by their coordinates, which no layer does. For a dense tensor, give the sparse tensor a "
         "shape and a batch size, and make the dense one of the same shape"
     )
 
 
-def _limit(call: Call) -> int:
-    number = _integer(call, "other")
-    if number is None:
-        raise DescriptionError(_OF_COORDINATES if is_of_coordinates(call) else f"it compares features: {ADVICE}")
-    return number
-
-
 @rule("ge")
 def _at_least(call: Call) -> Found:
-    return _compare(call, _limit(call), math.inf, True)
+    return _compare(call, 0, True)
 
 
 @rule("gt")
 def _above(call: Call) -> Found:
-    return _compare(call, _limit(call) + 1, math.inf, True)
+    return _compare(call, 1, True)
 
 
 @rule("lt")
 def _below(call: Call) -> Found:
-    return _compare(call, _limit(call), math.inf, False)
+    return _compare(call, 0, False)
 
 
 @rule("le")
 def _at_most(call: Call) -> Found:
-    return _compare(call, _limit(call) + 1, math.inf, False)
+    return _compare(call, 1, False)
 
 
 @rule("bitwise_and", "logical_and")
@@ -217,7 +210,7 @@ def _slice(call: Call) -> Found:
     raise DescriptionError(f"it takes some of the {what}, and a layer reads all: {ADVICE}")
 
 
-@rule("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "expand")
+@rule("view", "reshape", "_reshape_alias", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "expand")
 def _view(call: Call) -> Found:
     value = call.recorder.find(call.given[0])
     if isinstance(value, Dense):
@@ -283,4 +276,3 @@ def _transpose(call: Call) -> Found:
 
 
 rule("t")(lambda call: _permuted(call, [1, 0]))
-rule("_reshape_alias")(_view)

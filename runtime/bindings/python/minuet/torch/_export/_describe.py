@@ -19,6 +19,8 @@ _NAMED = (
     "average_pool", "sum_pool", "unpool", "global_pool",
 )  # fmt: skip
 _COMMUTES = ("add", "multiply")
+#: Ops that lead from a coarser level back to the finer one.
+_LEADS_BACK = ("transposed", "unpool")
 #: What a network calls its input where it has only one.
 _INPUT = "input"
 #: The epsilon of a norm that a description need not name.
@@ -92,25 +94,19 @@ class Describer:
                     self._live[id(node)] = node
                     waiting += node.inputs
             for node in list(self._live.values()):
-                if node.op in ("transposed", "unpool") and id(node) not in self._named_by:
+                if node.op in _LEADS_BACK and id(node) not in self._named_by:
                     found = self._way_back(node)
                     self._named_by[id(node)] = found
                     waiting.append(found)
 
     def _way_back(self, node: Node) -> Node:
         assert node.window is not None
-        fine, coarse, kernel = node.window
-        before = [other for other in self._nodes if self._order[id(other)] < self._order[id(node)]]
-        if node.op == "transposed" and coarse.rule is not None and coarse.rule.kernel_size is None:
+        before = self._nodes[: self._order[id(node)]]
+        if _is_up(node):
+            fine = node.window[0]
             found = [other for other in before if other.level.resolve() is fine and other.op != "argmax"]
         else:
-            found = [
-                other
-                for other in before
-                if other.window is not None
-                and (other.window[0], other.window[1], other.window[2]) == (fine, coarse, kernel)
-                and other.op not in ("transposed", "unpool")
-            ]
+            found = [other for other in before if other.window == node.window and other.op not in _LEADS_BACK]
         live = [other for other in found if id(other) in self._live]
         if not found:
             raise ExportError(
@@ -249,15 +245,10 @@ class Describer:
         node = unit.node
         op = node.op
         more: dict[str, Any] = {}
-        if op in ("transposed", "unpool"):
+        if op in _LEADS_BACK:
             named = self._named_by[id(node)]
-            assert node.window is not None
-            coarse, kernel = node.window[1], node.window[2]
-            if op == "transposed" and coarse.rule is not None and coarse.rule.kernel_size is None:
-                op, more = "up", kernel_fields(kernel)
-                if max(coarse.rule.stride) > 1:
-                    more["stride"] = compact(coarse.rule.stride)
-                more["onto"] = self._result(named)
+            if _is_up(node):
+                op, more = "up", {**_up_fields(node), "onto": self._result(named)}
             else:
                 op = "inverse" if op == "transposed" else op
                 more = {"of": self._unit_of[id(named)].name}
@@ -278,13 +269,10 @@ class Describer:
         return layer
 
     def _dense_layers(self) -> Iterable[dict[str, Any]]:
-        layers = []
         for output in self._outputs:
             if isinstance(output.value, Dense):
-                layers.append(
-                    {"input": self._result(output.value.node), **_dense_fields(output), "output": output.name}
-                )
-        return [{"op": layer.pop("op"), **layer} for layer in layers]
+                op, fields = _dense_op(output, output.value)
+                yield {"op": op, "input": self._result(output.value.node), **fields, "output": output.name}
 
 
 def _leave_out_defaults(fields: dict[str, Any]) -> None:
@@ -325,18 +313,36 @@ def _node_of(output: Output) -> Node:
     return output.value.node if isinstance(output.value, Dense) else output.value
 
 
-def _dense_fields(output: Output) -> dict[str, Any]:
-    assert isinstance(output.value, Dense)
-    axes, ndim = output.value.axes, output.value.node.level.resolve().ndim
+def _is_up(node: Node) -> bool:
+    """Whether the op is an `up` in the description: it leads from the cells of a stride back to their voxels, whichever
+    layer made these."""
+    rule = None if node.window is None else node.window[1].rule
+    return node.op == "transposed" and rule is not None and rule.kernel_size is None
+
+
+def _up_fields(node: Node) -> dict[str, Any]:
+    """Returns the fields of an `up` that say its kernel and stride."""
+    assert node.window is not None
+    _, coarse, kernel = node.window
+    assert coarse.rule is not None
+    fields = kernel_fields(kernel)
+    if max(coarse.rule.stride) > 1:
+        fields["stride"] = compact(coarse.rule.stride)
+    return fields
+
+
+def _dense_op(output: Output, dense: Dense) -> tuple[str, dict[str, Any]]:
+    """Returns the op of the layer that makes a dense tensor, and the fields that say the order of its axes."""
+    axes, ndim = dense.axes, dense.node.level.resolve().ndim
     cells = [(axis,) for axis in range(ndim)]
     if list(axes) == [(BATCH,), (CHANNELS,), *cells]:
-        return {"op": "to_dense"}
+        return "to_dense", {}
     if list(axes) == [(BATCH,), *cells, (CHANNELS,)]:
-        return {"op": "to_dense", "format": "channels_last"}
+        return "to_dense", {"format": "channels_last"}
     if ndim == 3 and len(axes) == 4 and axes[0] == (BATCH,) and len(axes[1]) == 2 and axes[1][0] == CHANNELS:
         image = [axis for each in axes[2:] for axis in each]
         if sorted([axes[1][1], *image]) == [0, 1, 2]:
-            return {"op": "birds_eye", "image_axes": image}
+            return "birds_eye", {"image_axes": image}
     raise ExportError(
         f"the result {output.name!r} is a dense tensor with its axes in an order that no layer has: give "
         "[batch, channels, cells...], [batch, cells..., channels] or, of three axes, [batch, channels * Z, image axes]"

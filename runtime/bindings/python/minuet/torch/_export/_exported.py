@@ -42,7 +42,7 @@ class Exported:
         name: of the network and of its files.
         description: as runtime/network/networks/README.md says; Plan.network takes it.
         weights: the parameters by their names, float32 in Minuet's order.
-        dtype: in which the module ran.
+        dtype: that of plans by default: the one that export() was given, or that of the example's features.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Exported:
 
         Args:
             context: None: the one that the ops of minuet.torch share.
-            dtype: of features and weights; None: that in which the module ran.
+            dtype: of features and weights; None: that of the exported network.
         """
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "weights.safetensors"

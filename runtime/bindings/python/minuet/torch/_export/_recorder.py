@@ -54,7 +54,7 @@ class Call:
     """One call of an op.
 
     Attributes:
-        recorder: who saw it.
+        recorder: the recorder that has noted the call, which knows what its tensors are.
         name: of the op, such as "aten::relu". Ops that change a tensor in place have the rules of those that do not.
         full_name: with the underscore of an op that changes a tensor in place.
         arguments: by their names, with the defaults.
@@ -238,15 +238,14 @@ class Recorder(TorchDispatchMode):
     def check_read(self, tensor: Any, name: str) -> None:
         """Raises ExportError where Python reads the numbers of features without an op."""
         value = self.find(tensor) if isinstance(tensor, torch.Tensor) else None
-        if isinstance(value, Node | Dense) or (value is not None and _is_of_features(value)):
+        if _is_of_features(value):
             raise Unknown(name, self.path, _READ, True).error()
 
     def _record(self, call: Call) -> None:
         values = [value for value in map(self.find, call.given) if value is not None]
         if not values and not call.name.startswith("minuet::"):
             return
-        of_features = any(isinstance(value, Node | Dense) or _is_of_features(value) for value in values)
-        of_features = of_features or call.name in _LAYERS
+        of_features = call.name in _LAYERS or any(map(_is_of_features, values))
         if call.name in _READS and of_features:
             raise call.refusal(_READ)
         unknown = next((value for value in values if isinstance(value, Unknown)), None)
@@ -300,9 +299,9 @@ class Recorder(TorchDispatchMode):
             return
         if before is None:
             # A constant has taken in numbers of the input. Views of it have the same memory.
-            kept = value if isinstance(value, Unknown) else stale
-            self._tainted[storage] = (tensor.untyped_storage(), kept)
-        self.bind(tensor, value if before is not None else stale)
+            value = value if isinstance(value, Unknown) else stale
+            self._tainted[storage] = (tensor.untyped_storage(), value)
+        self.bind(tensor, value)
 
 
 class Reads(TorchFunctionMode):
@@ -337,5 +336,6 @@ def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
     return tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
 
 
-def _is_of_features(value: Value) -> bool:
-    return isinstance(value, Unknown) and value.of_features
+def _is_of_features(value: Value | None) -> bool:
+    """Whether a tensor has features, or depends on them."""
+    return isinstance(value, Node | Dense) or (isinstance(value, Unknown) and value.of_features)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .._keys import ConvolutionKey, KernelKey, LevelKey, MapKey, PyramidKey, convolution_key, pyramid_key
+from .._keys import ConvolutionKey, KernelKey, LevelKey, PyramidKey, convolution_key, pyramid_key
 from .._rules import Rule
 from ._recorder import ADVICE, Call, DescriptionError, Found, Recorder, rule
 from ._row_rules import OF_BATCH, name_of
@@ -117,8 +117,8 @@ def _coordinates(call: Call) -> Found:
     return Coordinates(level)
 
 
-def _place(call: Call) -> tuple[Level, Level, ConvolutionKey, MapKey]:
-    """Returns the finer and the coarser level of an op, and its keys."""
+def _place(call: Call) -> tuple[Level, Level, ConvolutionKey]:
+    """Returns the finer and the coarser level of an op, and its key."""
     buffer = call.value("buffer")
     if not isinstance(buffer, Buffer):
         raise call.refusal(_STALE)
@@ -126,7 +126,7 @@ def _place(call: Call) -> tuple[Level, Level, ConvolutionKey, MapKey]:
     item = pyramid.maps[call.arguments["map"]]
     fine = buffer.level
     coarse = fine if item.coarse == item.fine else fine.child(rule_of(pyramid.levels[item.coarse]))
-    return fine, coarse, convolution_key(call.arguments["key"]), item
+    return fine, coarse, convolution_key(call.arguments["key"])
 
 
 def _enter(call: Call, node: Node, level: Level) -> None:
@@ -197,7 +197,7 @@ def minuet_weight(weight: torch.Tensor, key: ConvolutionKey) -> torch.Tensor:
 
 @rule("minuet::convolution")
 def _convolution(call: Call) -> Found:
-    fine, coarse, key, _ = _place(call)
+    fine, coarse, key = _place(call)
     node = call.features("features")
     weight, bias = call.constant("weight"), call.constant("bias")
     assert weight is not None
@@ -267,7 +267,7 @@ _POOLINGS = {"max": "max_pool", "average": "average_pool", "sum": "sum_pool"}
 
 @rule("minuet::pooling")
 def _pooling(call: Call) -> Found:
-    fine, coarse, key, _ = _place(call)
+    fine, coarse, key = _place(call)
     node = call.features("features")
     _enter(call, node, coarse if key.transposed else fine)
     if fine.apart is not None:

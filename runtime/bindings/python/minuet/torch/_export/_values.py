@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -137,17 +138,16 @@ class CellNumber:
     factors: Numbers
     number: int = 0
 
-    def range(self, batch: int) -> tuple[int, float]:
+    def range(self, batch: int) -> tuple[float, float]:
         """Returns the least and the greatest value that a row can have. `batch` is the number of clouds."""
-        shape = self.level.shape
-        least, greatest = float(self.number), float(self.number)
-        for axis, factor in enumerate(self.factors):
-            if factor == 0:
-                continue
-            limit = float("inf") if axis and shape is None else (batch if axis == 0 else (shape or ())[axis - 1]) - 1
-            least += min(0.0, factor * limit)
-            greatest += max(0.0, factor * limit)
-        return int(least) if least > float("-inf") else -(1 << 62), greatest
+        least = greatest = float(self.number)
+        lengths = self.level.shape or (math.inf,) * self.level.ndim
+        for factor, length in zip(self.factors, (batch, *lengths), strict=True):
+            if factor:
+                last = factor * (length - 1)
+                least += min(0.0, last)
+                greatest += max(0.0, last)
+        return least, greatest
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -51,8 +52,9 @@ def output_key(
     else:
         strides = [stride * step for stride, step in zip(input.tensor_stride, steps, strict=True)]
     if coordinates is not None:
-        first, _ = unique_rows(coordinates)
-        return manager.insert(cells_of(coordinates[first], strides), strides)
+        cells = cells_of(coordinates, strides)
+        first, _ = unique_rows(cells)
+        return manager.insert(cells[first], strides)
     known = CoordinateMapKey(tuple(strides))
     if manager.exists(known) and not expands:
         return known
@@ -101,7 +103,10 @@ class MinkowskiConvolutionBase(nn.Module):
             kernel_generator = KernelGenerator(
                 kernel_size, stride, dilation, expand_coordinates=expand_coordinates, dimension=dimension
             )
-        kernel_generator.expand_coordinates = expand_coordinates
+        else:
+            # The argument of the layer counts, as in MinkowskiEngine. Other layers may have the same generator.
+            kernel_generator = copy.copy(kernel_generator)
+            kernel_generator.expand_coordinates = expand_coordinates
         self.in_channels, self.out_channels, self.is_transpose = in_channels, out_channels, is_transpose
         self.kernel_generator, self.dimension = kernel_generator, kernel_generator.dimension
         self.convolution_mode = convolution_mode
@@ -171,70 +176,53 @@ def _convolve(
     return input._on(key, features)
 
 
-class MinkowskiConvolution(MinkowskiConvolutionBase):
+class _OfStride(MinkowskiConvolutionBase):
+    """A convolution to the set of its stride: the coarser one or, where `_leads_back`, the finer one."""
+
+    _leads_back: bool
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any = -1,
+        stride: Any = 1,
+        dilation: Any = 1,
+        bias: bool = False,
+        kernel_generator: KernelGenerator | None = None,
+        expand_coordinates: bool = False,
+        convolution_mode: ConvolutionMode = ConvolutionMode.DEFAULT,
+        dimension: int = -1,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            dilation,
+            bias,
+            kernel_generator,
+            self._leads_back,
+            expand_coordinates,
+            convolution_mode,
+            dimension,
+        )
+
+
+class MinkowskiConvolution(_OfStride):
     """A convolution. The outputs are the cells of the stride that have a voxel.
 
     An odd kernel is centred on the cell's first corner, and an even one begins there.
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any = -1,
-        stride: Any = 1,
-        dilation: Any = 1,
-        bias: bool = False,
-        kernel_generator: KernelGenerator | None = None,
-        expand_coordinates: bool = False,
-        convolution_mode: ConvolutionMode = ConvolutionMode.DEFAULT,
-        dimension: int = -1,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            dilation,
-            bias,
-            kernel_generator,
-            False,
-            expand_coordinates,
-            convolution_mode,
-            dimension,
-        )
+    _leads_back = False
 
 
-class MinkowskiConvolutionTranspose(MinkowskiConvolutionBase):
+class MinkowskiConvolutionTranspose(_OfStride):
     """A transposed convolution onto the set of the finer stride that the manager has. Without one, the outputs are all
     that the kernel reaches."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any = -1,
-        stride: Any = 1,
-        dilation: Any = 1,
-        bias: bool = False,
-        kernel_generator: KernelGenerator | None = None,
-        expand_coordinates: bool = False,
-        convolution_mode: ConvolutionMode = ConvolutionMode.DEFAULT,
-        dimension: int = -1,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            dilation,
-            bias,
-            kernel_generator,
-            True,
-            expand_coordinates,
-            convolution_mode,
-            dimension,
-        )
+    _leads_back = True
 
 
 class MinkowskiGenerativeConvolutionTranspose(MinkowskiConvolutionBase):

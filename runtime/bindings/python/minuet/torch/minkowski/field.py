@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 
+from ..._types import axes
 from .. import functional as F  # noqa: N812
 from .._links import find_rows, unique_rows
-from .manager import CoordinateManager, CoordinateMapKey, manager_for, numbers_of
+from .manager import CoordinateManager, CoordinateMapKey, manager_for
 from .tensor import SparseTensor, SparseTensorQuantizationMode, Tensor, reduce_rows
 
 
@@ -85,7 +86,7 @@ class TensorField(Tensor):
         """
         if coordinate_map_key is not None:
             raise ValueError("sparse() makes the set of the points' voxels: leave out coordinate_map_key")
-        strides = numbers_of(tensor_stride, self.D, "tensor_stride")
+        strides = axes(tensor_stride, self.D, "tensor_stride")
         cells = self._cells(strides)
         first, kind = unique_rows(cells)
         key = self._manager.insert(cells[first].contiguous(), strides)

@@ -7,14 +7,12 @@ from typing import Any
 
 from torch.nn import functional as dense
 
-from .rowwise import apply_rows
-
 
 def _of_features(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function of tensors that applies another one to their features, and ignores `inplace`."""
 
     def applied(input: Any, *args: Any, inplace: bool = False, **kwargs: Any) -> Any:
-        return apply_rows(input, function(input.F, *args, **kwargs))
+        return input._map(lambda features: function(features, *args, **kwargs))
 
     applied.__name__ = applied.__qualname__ = function.__name__
     applied.__doc__ = f"Applies torch.nn.functional.{function.__name__} to the features of a tensor."

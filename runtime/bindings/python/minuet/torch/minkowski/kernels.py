@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .manager import numbers_of
+from ..._types import axes
 
 Offset = tuple[int, ...]
 
@@ -67,9 +67,9 @@ class KernelGenerator:
                 "HYPER_CUBE or HYPER_CROSS, or minuet.torch.functional.convolution(offsets=...)"
             )
         self.dimension, self.region_type = dimension, region_type
-        self.kernel_size = numbers_of(kernel_size, dimension, "kernel_size")
-        self.kernel_stride = numbers_of(stride, dimension, "stride")
-        self.kernel_dilation = numbers_of(dilation, dimension, "dilation")
+        self.kernel_size = axes(kernel_size, dimension, "kernel_size")
+        self.kernel_stride = axes(stride, dimension, "stride")
+        self.kernel_dilation = axes(dilation, dimension, "dilation")
         for name in ("kernel_size", "kernel_stride", "kernel_dilation"):
             if min(getattr(self, name)) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, and each number must be 1 or more")
@@ -77,6 +77,7 @@ class KernelGenerator:
             raise ValueError(f"kernel_size is {self.kernel_size}, and a HYPER_CROSS needs odd numbers")
         self.expand_coordinates = expand_coordinates
         self.kernel_volume = len(self.offsets())
+        # MinkowskiEngine's name for a stride of 1, where the output has the coordinates of the input.
         self.requires_strided_coordinates = max(self.kernel_stride) == 1
 
     def offsets(self) -> list[Offset]:
@@ -114,8 +115,8 @@ class KernelGenerator:
         if self.region_type is RegionType.HYPER_CROSS or sum(size > 1 for size in self.kernel_size) < 2:
             return kernel
         apart = kernel.view(*reversed(self.kernel_size), *kernel.shape[1:])
-        axes = range(self.dimension)
-        return apart.permute(*reversed(axes), *range(self.dimension, apart.dim())).reshape(kernel.shape)
+        sizes = range(self.dimension)
+        return apart.permute(*reversed(sizes), *range(self.dimension, apart.dim())).reshape(kernel.shape)
 
     def pool_arguments(self) -> dict[str, Any]:
         """Returns the arguments of minuet.torch.functional.pooling for this kernel."""

@@ -9,22 +9,11 @@ from typing import Any
 
 import torch
 
+from ..._types import axes
 from .._geometry import CapacityOf, Geometry, Level
 from .._keys import Numbers
 from .._links import Link, link_levels
 from .._rules import read_numbers
-
-
-def numbers_of(value: Any, dimension: int, what: str) -> list[int]:
-    """Returns one number for each axis, of a number, a sequence, an array or a tensor."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    made = [int(number) for number in value] if isinstance(value, Sequence) else [int(value)] * dimension
-    if len(made) != dimension:
-        raise ValueError(
-            f"{what} has {len(made)} numbers, and there are {dimension} axes: give one number, or {dimension}"
-        )
-    return made
 
 
 @dataclass(frozen=True)
@@ -123,7 +112,7 @@ class CoordinateManager:
             count, capacities, batch_size: as of minuet.torch.Geometry.
         """
         level = Geometry(cells, batch_size=batch_size, count=count, capacities=capacities).level
-        return self._add(level, numbers_of(tensor_stride, self.D, "tensor_stride"), string_id)
+        return self._add(level, axes(tensor_stride, self.D, "tensor_stride"), string_id)
 
     def _add(self, level: Level, tensor_stride: Sequence[int], string_id: str) -> CoordinateMapKey:
         key = CoordinateMapKey(tuple(tensor_stride), string_id)
@@ -143,7 +132,7 @@ class CoordinateManager:
 
     def stride(self, coordinate_map_key: CoordinateMapKey, stride: Any, string_id: str = "") -> CoordinateMapKey:
         """Returns the key of the set of a coarser stride, and makes the set if it is not there."""
-        steps = tuple(numbers_of(stride, self.D, "stride"))
+        steps = tuple(axes(stride, self.D, "stride"))
         fine = self.level(coordinate_map_key)
         strides = tuple(a * b for a, b in zip(coordinate_map_key.tensor_stride, steps, strict=True))
         key = CoordinateMapKey(strides, string_id or coordinate_map_key.string_id)
@@ -171,7 +160,7 @@ class CoordinateManager:
         """Returns a key itself, or that of the first set with a tensor stride."""
         if isinstance(key_or_tensor_stride, CoordinateMapKey):
             return key_or_tensor_stride
-        strides = tuple(numbers_of(key_or_tensor_stride, self.D, "tensor_stride"))
+        strides = tuple(axes(key_or_tensor_stride, self.D, "tensor_stride"))
         for key in self._levels:
             if key.tensor_stride == strides:
                 return key

@@ -15,13 +15,6 @@ from .tensor import SparseTensor, Tensor
 Own = TypeVar("Own", bound=Tensor)
 
 
-def apply_rows(input: Own, made: torch.Tensor) -> Own:
-    """Returns a tensor with what a layer made of its features. Rows past the count stay zero."""
-    if isinstance(input, SparseTensor):
-        made = input.level.mask(made)
-    return input._replace(made)
-
-
 class MinkowskiNonlinearityBase(nn.Module):
     """A layer of torch, `module`, that is applied to the features.
 
@@ -39,7 +32,7 @@ class MinkowskiNonlinearityBase(nn.Module):
 
     def forward(self, input: Own) -> Own:
         """Applies the layer."""
-        return apply_rows(input, self.module(input.F))
+        return input._map(self.module)
 
 
 class MinkowskiELU(MinkowskiNonlinearityBase):
@@ -175,7 +168,7 @@ class MinkowskiThreshold(MinkowskiNonlinearityBase):
 
 
 class _OverChannels(MinkowskiNonlinearityBase):
-    """A layer of torch over the channels of each voxel, unless `dim` says another axis."""
+    """A layer of torch over the channels of each voxel. `dim` may name their axis, 1 or -1."""
 
     def __init__(self, dim: int | None = None) -> None:
         if dim not in (None, 1, -1):
@@ -225,7 +218,7 @@ class MinkowskiSinusoidal(nn.Module):
 
     def forward(self, input: Own) -> Own:
         """Applies the layer."""
-        return apply_rows(input, torch.sin(input.F @ self.kernel + self.bias) * self.coef)
+        return input._map(lambda features: torch.sin(features @ self.kernel + self.bias) * self.coef)
 
 
 class MinkowskiLinear(nn.Module):
@@ -317,7 +310,7 @@ class MinkowskiInstanceNorm(nn.Module):
         if not clouds:
             return input
         made = normalize_clouds(input.F, input.level, clouds, self.num_features, 1e-8)
-        return apply_rows(input, made * self.weight.to(made.dtype) + self.bias.to(made.dtype))
+        return input._replace(input.level.mask(made * self.weight.to(made.dtype) + self.bias.to(made.dtype)))
 
     def extra_repr(self) -> str:
         """Returns the arguments, for repr()."""

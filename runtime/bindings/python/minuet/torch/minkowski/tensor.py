@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 
 import torch
 
+from ..._types import axes
 from .. import functional as F  # noqa: N812
+from .._dense import fill_cells, number_cells
 from .._geometry import CapacityOf, Level
-from .._links import find_rows, invert_rows, unique_rows
+from .._links import invert_rows, reduce_kinds, unique_rows
 from .._sparse_tensor import SparseTensor as Rows
-from .manager import CoordinateManager, CoordinateMapKey, manager_for, numbers_of
+from .manager import CoordinateManager, CoordinateMapKey, manager_for
 
 
 class SparseTensorQuantizationMode(Enum):
@@ -41,9 +43,7 @@ def reduce_rows(
         return F.gather_rows(features, first.int())
     if mode not in _REDUCTIONS:
         raise ValueError(f"{mode} makes no features of voxels: use one of {', '.join(map(str, _REDUCTIONS))}")
-    # The rows of one kind are those of one cloud in a global pooling.
-    coordinates = torch.stack([kind.int(), torch.arange(len(kind), dtype=torch.int32, device=kind.device)], 1)
-    return F.global_pooling(Rows.of(features, coordinates), _REDUCTIONS[mode], len(first))
+    return reduce_kinds(features, _REDUCTIONS[mode], kind, len(first))
 
 
 Own = TypeVar("Own", bound="Tensor")
@@ -67,6 +67,10 @@ class Tensor:
         made.__dict__.update(self.__dict__)
         made._F = features
         return made
+
+    def _map(self: Own, function: Callable[[torch.Tensor], torch.Tensor]) -> Own:
+        """Returns a function of each row. Rows past the count stay zero."""
+        return self._replace(function(self._F))
 
     @property
     def C(self) -> torch.Tensor:  # noqa: N802
@@ -190,7 +194,7 @@ class SparseTensor(Tensor):
     Args:
         features: [rows, channels]; float32, float16 or bfloat16.
         coordinates: [rows, 1 + axes]: the batch index, then multiples of the tensor stride, which may be negative.
-            Rows may occur several times, except in capacity mode.
+            Rows may occur several times, except in capacity mode. There, the host does not check for multiples either.
         tensor_stride: of the coordinates; one number, or one for each axis.
         coordinate_map_key, coordinate_manager: a set that a manager has, instead of coordinates; or the manager that
             the coordinates are added to.
@@ -246,8 +250,9 @@ class SparseTensor(Tensor):
                     "one of them"
                 )
             self._manager = coordinate_manager or manager_for(coordinates.shape[1] - 1)
-            cells = cells_of(coordinates, numbers_of(tensor_stride, self.D, "tensor_stride"))
-            if capacities is None and count is None:
+            is_exact = capacities is None and count is None
+            cells = cells_of(coordinates, axes(tensor_stride, self.D, "tensor_stride"), checked=is_exact)
+            if is_exact:
                 first, kind = unique_rows(cells)
                 if len(first) < len(cells):
                     if quantization_mode is not SparseTensorQuantizationMode.NO_QUANTIZATION:
@@ -277,7 +282,6 @@ class SparseTensor(Tensor):
         return SparseTensor(features, coordinate_map_key=key, coordinate_manager=self._manager)
 
     def _map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> SparseTensor:
-        """Returns a function of each row. Rows past the count stay zero."""
         return self._replace(self.level.mask(function(self._F)))
 
     @property
@@ -318,24 +322,25 @@ class SparseTensor(Tensor):
         Args:
             shape: of the dense tensor; its number of channels does not count. None: as large as the voxels need.
             min_coordinate: the coordinates of the first cell, multiples of the tensor stride; None: the origin, and
-                negative coordinates are an error.
+                negative coordinates are an error. The host reads those of a tensor.
             contract_stride: whether one cell is one tensor stride, rather than one step of the coordinates.
         """
         if self.count is not None and shape is None:
             raise ValueError("in capacity mode the host does not know how large the voxels are: give shape")
         if shape is not None and len(shape) != self.D + 2:
             raise ValueError(f"shape has {len(shape)} numbers, and [batch, channels, {self.D} axes] is needed")
+        if isinstance(min_coordinate, torch.Tensor):
+            min_coordinate = min_coordinate.reshape(-1).expand(self.D).tolist()
+        first = axes(0 if min_coordinate is None else min_coordinate, self.D, "min_coordinate")
+        if any(number % stride for number, stride in zip(first, self.tensor_stride, strict=True)):
+            raise ValueError(f"min_coordinate is {first}, and must be a multiple of {self.tensor_stride}")
         strides = torch.tensor(self.tensor_stride, dtype=torch.int32, device=self.device)
-        given = 0 if min_coordinate is None else min_coordinate
-        low = torch.as_tensor(given, dtype=torch.int32, device=self.device).reshape(-1).expand(self.D)
-        if (low % strides).any():
-            raise ValueError(f"min_coordinate is {low.tolist()}, and must be a multiple of {self.tensor_stride}")
+        low = torch.tensor(first, dtype=torch.int32, device=self.device)
         cells = self.coordinates[:, 1:] - low
         if self.count is None and len(cells) and (cells < 0).any():
             raise ValueError("some coordinates are less than min_coordinate: give the least coordinates of all")
         if contract_stride:
             cells = torch.div(cells, strides, rounding_mode="floor")
-        batch = self.coordinates[:, 0]
         if shape is None:
             if not len(cells):
                 raise ValueError("there is no voxel, so that the dense tensor has no size: give shape")
@@ -343,20 +348,10 @@ class SparseTensor(Tensor):
             lengths = [self._manager.number_of_unique_batch_indices(), *extents]
         else:
             lengths = [shape[0], *shape[2:]]
-        number = batch.long()
-        is_inside = self.level.mask(torch.ones_like(batch, dtype=torch.bool)) & (batch < lengths[0])
-        total = lengths[0]
-        for axis, length in enumerate(lengths[1:]):
-            total *= length
-            number = number * length + cells[:, axis]
-            is_inside = is_inside & (cells[:, axis] >= 0) & (cells[:, axis] < length)
-        if self.count is None and not is_inside.all():
+        number = number_cells(torch.cat([self.coordinates[:, :1], cells], 1), self.count, lengths)
+        if self.count is None and (number < 0).any():
             raise ValueError(f"some voxels are outside of the shape {lengths}: give a larger one")
-        # Rows that are not in use go to one cell more, which is cut off again.
-        number = torch.where(is_inside, number, total)
-        flat = self._F.new_zeros((total + 1, self._F.shape[1])).index_put((number,), self._F)
-        dense = flat[:total].reshape(*lengths, -1).movedim(-1, 1).contiguous()
-        return dense, low, strides
+        return fill_cells(self._F, number, lengths), low, strides
 
     def slice(self, X: Any) -> Any:  # noqa: N803
         """Returns a TensorField with the features of the voxel of each point of X: a TensorField, or a SparseTensor
@@ -424,14 +419,15 @@ class SparseTensor(Tensor):
         )
 
 
-def cells_of(coordinates: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
-    """Returns coordinates in cells of their tensor stride, int32."""
+def cells_of(coordinates: torch.Tensor, strides: Sequence[int], *, checked: bool = True) -> torch.Tensor:
+    """Returns coordinates in cells of their tensor stride, int32. Those that are no multiples of it are an error where
+    they are checked, for which the host reads a number, and otherwise rounded down."""
     if coordinates.is_floating_point():
         coordinates = torch.floor(coordinates)
     cells = coordinates.int().contiguous()
     if max(strides) > 1:
         steps = torch.tensor([1, *strides], dtype=torch.int32, device=cells.device)
-        if (cells % steps).any():
+        if checked and (cells % steps).any():
             raise ValueError(f"some coordinates are no multiples of the tensor stride {list(strides)}")
         cells = torch.div(cells, steps, rounding_mode="floor")
     return cells
@@ -460,7 +456,7 @@ def require_same_key(tensors: Sequence[Any]) -> None:
 
 def union(tensors: Sequence[SparseTensor]) -> tuple[CoordinateMapKey, list[torch.Tensor]]:
     """Adds the set of the voxels of all tensors to their manager. Returns its key, and the row of each voxel of each
-    tensor there, int32."""
+    tensor there, int64."""
     require_same_manager(tensors)
     first = tensors[0]
     for other in tensors:
@@ -472,8 +468,8 @@ def union(tensors: Sequence[SparseTensor]) -> tuple[CoordinateMapKey, list[torch
             raise ValueError(
                 f"the tensors have the tensor strides {first.tensor_stride} and {other.tensor_stride}, and need one"
             )
-    every = torch.cat([one.level.coordinates for one in tensors])
-    kept, _ = unique_rows(every)
+    parts = [one.level.coordinates for one in tensors]
+    every = torch.cat(parts)
+    kept, places = unique_rows(every)
     key = first.coordinate_manager.insert(every[kept], first.tensor_stride, "union")
-    cells = first.coordinate_manager.level(key).coordinates
-    return key, [find_rows(cells, one.level.coordinates) for one in tensors]
+    return key, list(places.split([len(part) for part in parts]))

@@ -111,7 +111,8 @@ class SparseCollation:
 
 
 def unique_coordinate_map(coordinates: torch.Tensor, tensor_stride: Any = 1) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the first row with each coordinates, ascending, and for each row its place among these; int64."""
+    """Finds the rows that have the same coordinates. Returns the number of the first row of each voxel, ascending, and
+    for each row the number of its voxel in this order; both int64. `tensor_stride` is taken, and without effect."""
     return unique_rows(coordinates)
 
 

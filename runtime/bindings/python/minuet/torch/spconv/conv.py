@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from .. import functional as F  # noqa: N812
-from .._geometry import Geometry, Level
+from .._geometry import Geometry
 from .._sparse_tensor import SparseTensor
-from .core import ConvAlgo, IndiceData, Kind, SparseConvTensor, expand_nd
-from .modules import SparseModule
+from .core import ConvAlgo, Kind, SparseConvTensor, expand_nd
+from .modules import KernelModule
 
 
-class SparseConvolution(SparseModule):
+class SparseConvolution(KernelModule):
     """What all convolutions share. Use SubMConv3d and the others, whose arguments are those of spconv.
 
     `weight` is [out_channels, *kernel_size, in_channels / groups], and `bias` [out_channels]. As in spconv, the memory
@@ -66,6 +66,10 @@ class SparseConvolution(SparseModule):
         self.output_padding = expand_nd(ndim, output_padding, "output_padding")
         self.subm, self.transposed, self.inverse, self.indice_key = subm, transposed, inverse, indice_key
         self.algo, self.fp32_accum, self.record_voxel_count = algo, fp32_accum, record_voxel_count
+        if max(self.output_padding) > 0 and not transposed:
+            raise ValueError(
+                f"output_padding is {self.output_padding}, and only transposed convolutions have one: leave it out"
+            )
         if subm and max(self.stride) > 1:
             raise ValueError(f"a submanifold convolution has a stride of 1, and {self.stride} is given")
         self.conv1x1 = math.prod(self.kernel_size) == 1 and (subm or math.prod(self.stride) == 1)
@@ -123,13 +127,6 @@ class SparseConvolution(SparseModule):
             weight, layout = self.weight.reshape(self.out_channels, 1, -1), "spconv"
         made = F.convolution(input.sparse(), weight, self.bias, submanifold=True, groups=self.groups, layout=layout)
         return input._with_level(made)
-
-    def _data(self, kind: Kind, input: SparseConvTensor, level: Level, shape: list[int]) -> dict[str, IndiceData]:
-        """Returns what the layer's key stands for, to be added to the keys of the result."""
-        if self.indice_key is None:
-            return {}
-        sizes = (self.kernel_size, self.stride, self.padding, self.dilation)
-        return {self.indice_key: IndiceData(kind, *sizes, input.level, level, input.spatial_shape, shape)}
 
     def _require_key(self, input: SparseConvTensor, kind: Kind) -> None:
         known = input.find_indice_pair(self.indice_key)
@@ -239,7 +236,10 @@ class SparseConvolution(SparseModule):
 
 
 class _Strided(SparseConvolution):
+    """A convolution that makes its outputs; `output_padding` is one of transposed ones."""
+
     _ndim: int
+    _is_transposed = False
 
     def __init__(
         self,
@@ -260,7 +260,7 @@ class _Strided(SparseConvolution):
         *,
         device: Any = None,
         dtype: Any = None,
-        **kind: Any,
+        output_padding: Any = 0,
     ) -> None:
         super().__init__(
             self._ndim,
@@ -272,6 +272,8 @@ class _Strided(SparseConvolution):
             dilation,
             groups,
             bias,
+            output_padding=output_padding,
+            transposed=self._is_transposed,
             indice_key=indice_key,
             algo=algo,
             fp32_accum=fp32_accum,
@@ -280,7 +282,6 @@ class _Strided(SparseConvolution):
             name=name,
             device=device,
             dtype=dtype,
-            **kind,
         )
 
 
@@ -328,8 +329,7 @@ class _Submanifold(SparseConvolution):
 
 
 class _Transposed(_Strided):
-    def __init__(self, *args: Any, output_padding: Any = 0, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs, transposed=True, output_padding=output_padding)
+    _is_transposed = True
 
 
 class _Inverse(SparseConvolution):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import torch
 
+from ..._types import axes
+from .._dense import to_dense
 from .._geometry import CapacityOf, Geometry, Level
 from .._sparse_tensor import SparseTensor
 
@@ -23,19 +25,9 @@ class ConvAlgo(Enum):
     MaskSplitImplicitGemm = 2
 
 
-def is_row(value: Any) -> bool:
-    """Whether a value has one number for each axis."""
-    return isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
-
-
 def expand_nd(ndim: int, value: Any, what: str, least: int = 0) -> list[int]:
     """Returns one integer for each axis, each at least `least`."""
-    try:
-        made = [operator.index(number) for number in value] if is_row(value) else [operator.index(value)] * ndim
-    except TypeError:
-        raise TypeError(f"{what} is {value!r}: give an integer, or one for each of the {ndim} axes") from None
-    if len(made) != ndim:
-        raise ValueError(f"{what} has {len(made)} numbers, and there are {ndim} axes: give one number, or {ndim}")
+    made = axes(value, ndim, what)
     if min(made) < least:
         raise ValueError(f"{what} is {made}, and must be {least} or more")
     return made
@@ -324,17 +316,7 @@ class SparseConvTensor:
     def dense(self, channels_first: bool = True) -> torch.Tensor:
         """Returns [batch, channels, axes...], or with channels_first=False [batch, axes..., channels], with 0 where no
         voxel is."""
-        self._require_rows()
-        indices = self.indices.long()
-        rows = indices[:, 0]
-        for axis, extent in enumerate(self.spatial_shape):
-            rows = rows * extent + indices[:, 1 + axis]
-        if self._voxels.has_unused_rows:
-            rows = self.level.mask(rows)  # Rows past the count add their zeros to the first cell.
-        cells = self.batch_size * self.spatial_size
-        result = self.features.new_zeros((cells, self.features.shape[1])).index_add(0, rows, self.features)
-        result = result.view(self.batch_size, *self.spatial_shape, self.features.shape[1])
-        return result.movedim(-1, 1).contiguous() if channels_first else result
+        return to_dense(self.sparse(), self.spatial_shape, self.batch_size, channels_last=not channels_first)
 
     def sparse(self) -> SparseTensor:
         """Returns the same as a tensor of minuet.torch."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+
 import torch
 
+from .. import functional as F  # noqa: N812
+from .._links import invert_rows, number_rows
 from .core import SparseConvTensor
 
 
@@ -30,38 +35,20 @@ def sparse_add(*tens: SparseConvTensor) -> SparseConvTensor:
                 "sparse_add() is not possible in capacity mode, because it counts the voxels of the sum: use exact "
                 "mode, or describe the network with a union"
             )
-    keys = []
-    for tensor in tens:
-        key = tensor.indices[:, 0].long()
-        for axis, extent in enumerate(tensor.spatial_shape):
-            key = key * extent + tensor.indices[:, 1 + axis]
-        keys.append(key)
-    every, rows = torch.unique(torch.cat(keys), return_inverse=True)
-    features = torch.cat([tensor.features for tensor in tens])
-    for tensor in tens:
-        if len(tensor.indices) == len(every):
+    numbers = number_rows(*[tensor.indices for tensor in tens])
+    every, places = torch.unique(torch.cat(numbers), return_inverse=True)
+    rows = places.split([len(part) for part in numbers])
+    # Gathers and sums of whole tensors have the same bits each time, and so have their gradients.
+    parts = [F.gather_rows(one.features, invert_rows(own, len(every))) for one, own in zip(tens, rows, strict=True)]
+    total = functools.reduce(operator.add, parts)
+    for tensor, own in zip(tens, rows, strict=True):
+        if len(own) == len(every):
             # The sum has the rows of this tensor, so that the maps that are known for it still hold.
-            place = torch.empty_like(every)
-            own = rows[_part(tens, tensor)]
-            place[own] = torch.arange(len(own), device=own.device)
-            total = features.new_zeros(tensor.features.shape).index_add(0, place[rows], features)
-            return tensor.replace_feature(total)
-    cells = [every]
-    for extent in reversed(first.spatial_shape):
-        last = cells.pop()
-        cells += [last % extent, torch.div(last, extent, rounding_mode="floor")]
-    indices = torch.stack(cells[::-1], 1).int()
-    total = features.new_zeros((len(every), features.shape[1])).index_add(0, rows, features)
+            return tensor.replace_feature(F.gather_rows(total, own.int()))
+    indices = first.indices.new_empty((len(every), first.indices.shape[1]))
+    for tensor, own in zip(tens, rows, strict=True):
+        indices[own] = tensor.indices
     return SparseConvTensor(total, indices, first.spatial_shape, first.batch_size)
-
-
-def _part(tens: tuple[SparseConvTensor, ...], tensor: SparseConvTensor) -> slice:
-    begin = 0
-    for other in tens:
-        if other is tensor:
-            break
-        begin += len(other.indices)
-    return slice(begin, begin + len(tensor.indices))
 
 
 sparse_add_hash_based = sparse_add

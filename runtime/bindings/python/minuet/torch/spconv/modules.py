@@ -11,7 +11,7 @@ from torch import nn
 
 from .._clouds import BatchNorm, apply_batch_norm
 from .._levels import Level
-from .core import SparseConvTensor
+from .core import IndiceData, Kind, SparseConvTensor
 
 #: Layers of torch that treat each row by itself.
 _ROWWISE = (
@@ -56,6 +56,28 @@ class SparseModule(nn.Module):
         """Returns the most output voxels so far, int32 [1], of a layer with record_voxel_count, else None."""
         found: torch.Tensor | None = getattr(self, _RECORDED, None)
         return found
+
+
+class KernelModule(SparseModule):
+    """A layer with a kernel: a convolution or a pooling.
+
+    Attributes:
+        kernel_size, stride, padding, dilation: one number for each axis.
+        indice_key: the name of the kernel and its two sets of voxels in the tensors behind the layer, or None.
+    """
+
+    kernel_size: list[int]
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    indice_key: str | None
+
+    def _data(self, kind: Kind, input: SparseConvTensor, level: Level, shape: list[int]) -> dict[str, IndiceData]:
+        """Returns what the layer's key stands for, to be added to the keys of the result."""
+        if self.indice_key is None:
+            return {}
+        sizes = (self.kernel_size, self.stride, self.padding, self.dilation)
+        return {self.indice_key: IndiceData(kind, *sizes, input.level, level, input.spatial_shape, shape)}
 
 
 def _complete(state: dict[str, Any], prefix: str, *_: Any) -> None:
@@ -176,7 +198,7 @@ def _is_relu(module: nn.Module) -> bool:
 
 
 def _is_watched(module: nn.Module) -> bool:
-    """Whether somebody wants to see the calls of a layer, so that it has to be called."""
+    """Whether a layer has hooks or a forward() of its own: one pass for several layers would leave them out."""
     return "forward" in module.__dict__ or any(
         getattr(owner, name)
         for owner, names in ((module, _HOOKS), (nn.modules.module, _GLOBAL_HOOKS))

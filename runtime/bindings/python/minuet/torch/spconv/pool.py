@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from .. import functional as F  # noqa: N812
-from .core import ConvAlgo, IndiceData, Kind, SparseConvTensor, expand_nd
-from .modules import SparseModule
+from .core import ConvAlgo, Kind, SparseConvTensor, expand_nd
+from .modules import KernelModule, SparseModule
 
 
-class SparsePool(SparseModule):
+class SparsePool(KernelModule):
     """What all poolings share. The outputs are all voxels that the kernel reaches, and each pools the inputs that are
     there. `algo` is taken, and without effect."""
 
@@ -61,13 +61,7 @@ class SparsePool(SparseModule):
         )
         self.note_voxels(made.level)
         shape = list(made.level.shape or ())
-        data = {}
-        if self.indice_key is not None:
-            sizes = (self.kernel_size, self.stride, self.padding, self.dilation)
-            data[self.indice_key] = IndiceData(
-                Kind.STRIDED, *sizes, input.level, made.level, input.spatial_shape, shape
-            )
-        return input._with_level(made, shape, data)
+        return input._with_level(made, shape, self._data(Kind.STRIDED, input, made.level, shape))
 
 
 class _MaxPool(SparsePool):

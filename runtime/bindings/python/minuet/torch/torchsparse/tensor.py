@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from .. import functional as F  # noqa: N812
+from ..._types import axes
 from .._dense import to_dense
 from .._geometry import CapacityOf, Geometry, Level
-from .._links import Link, unique_rows
+from .._links import Link, reduce_kinds, unique_rows
 from .._rules import read_numbers
 from .._sparse_tensor import SparseTensor as Rows
 
@@ -22,10 +22,7 @@ def make_ntuple(x: Any, ndim: int) -> tuple[int, ...]:
     """Returns one number for each axis, of a number, a sequence or a tensor."""
     if isinstance(x, torch.Tensor):
         x = x.reshape(-1).tolist()
-    made = (x,) * ndim if isinstance(x, int) else tuple(int(number) for number in x)
-    if len(made) != ndim:
-        raise ValueError(f"{x} has {len(made)} numbers, and there are {ndim} axes: give one number, or {ndim}")
-    return made
+    return tuple(axes(x, ndim, "the argument"))
 
 
 @dataclass(frozen=True)
@@ -41,12 +38,22 @@ class TensorCache:
 
     Attributes:
         levels: coordinates, by their identity, and their levels.
-        strided: by the finer tensor stride, kernel size and stride, what a strided convolution made.
+        clouds: the number of clouds of levels without a spatial range, which the host reads once.
+        strided: by the finer tensor stride, kernel size, stride and padding, what a strided convolution made.
     """
 
     def __init__(self) -> None:
         self.levels: list[tuple[torch.Tensor, Level]] = []
-        self.strided: dict[tuple[Three, Three, Three], Strided] = {}
+        self.clouds: dict[Level, int] = {}
+        self.strided: dict[tuple[Three, Three, Three, Three], Strided] = {}
+
+    def require_exact(self) -> None:
+        """Raises ValueError in capacity mode, before a tensor gets other coordinates."""
+        if any(level.count is not None for _, level in self.levels):
+            raise ValueError(
+                "coords cannot be replaced or moved in capacity mode, where the count belongs to those that were "
+                "given: make a SparseTensor of the new ones, with their count"
+            )
 
 
 class SparseTensor:
@@ -99,11 +106,13 @@ class SparseTensor:
     @property
     def level(self) -> Level:
         """The set of voxels. Tensors with the same `coords` and cache share it, and with it the kernel maps."""
-        for coords, level in self._caches.levels:
+        levels = self._caches.levels
+        for coords, level in levels:
             if coords is self.coords:
                 return level
-        self._caches.levels.append((self.coords, self._make_level()))
-        return self._caches.levels[-1][1]
+        self._caches.require_exact()
+        levels.append((self.coords, self._make_level()))
+        return levels[-1][1]
 
     @property
     def count(self) -> torch.Tensor | None:
@@ -137,8 +146,11 @@ class SparseTensor:
         """Returns the number of clouds: that of spatial_range, or the largest batch index and one."""
         if self.spatial_range is not None:
             return self.spatial_range[0]
-        batch = self.level.coordinates[:, 0]
-        return 1 + read_numbers(batch.max().view(1))[0] if len(batch) else 0
+        level, known = self.level, self._caches.clouds
+        if level not in known:
+            batch = level.coordinates[:, 0]
+            known[level] = 1 + read_numbers(batch.max().view(1))[0] if len(batch) else 0
+        return known[level]
 
     @property
     def F(self) -> Any:  # noqa: N802
@@ -169,8 +181,15 @@ class SparseTensor:
         self.stride = make_ntuple(stride, 3)
 
     def to(self, device: Any, non_blocking: bool = True) -> SparseTensor:
-        """Moves this tensor, and returns it."""
-        self.coords = self.coords.to(device, non_blocking=non_blocking)
+        """Moves this tensor, and returns it.
+
+        Raises:
+            ValueError: in capacity mode, unless it is there already.
+        """
+        coords = self.coords.to(device, non_blocking=non_blocking)
+        if coords is not self.coords:
+            self._caches.require_exact()
+        self.coords = coords
         self.feats = self.feats.to(device, non_blocking=non_blocking)
         return self
 
@@ -215,8 +234,7 @@ def require_same_voxels(tensors: Sequence[SparseTensor]) -> None:
 
 def fapply(input: SparseTensor, fn: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> SparseTensor:
     """Returns a tensor with a function of the features, row by row. Rows past the count stay zero."""
-    made = fn(input.feats, *args, **kwargs)
-    return input._replace(made if input.count is None else input.level.mask(made))
+    return input._replace(input.level.mask(fn(input.feats, *args, **kwargs)))
 
 
 def cat(inputs: Sequence[SparseTensor]) -> SparseTensor:
@@ -231,7 +249,5 @@ def generative_add(a: SparseTensor, b: SparseTensor) -> SparseTensor:
         raise ValueError("generative_add() takes tensors of one stride in exact mode, where the host counts the sum")
     every = torch.cat([a.coords, b.coords])
     first, kind = unique_rows(every)
-    # The rows of one voxel are those of one cloud in a global pooling.
-    kinds = torch.stack([kind.int(), torch.arange(len(kind), dtype=torch.int32, device=kind.device)], 1)
-    total = F.global_pooling(Rows.of(torch.cat([a.feats, b.feats]), kinds), "sum", len(first))
+    total = reduce_kinds(torch.cat([a.feats, b.feats]), "sum", kind, len(first))
     return SparseTensor(total, every[first], a.stride, a.spatial_range)

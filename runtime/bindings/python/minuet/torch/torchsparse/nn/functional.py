@@ -101,7 +101,7 @@ def _within(size: tuple[int, ...]) -> dict[str, Any]:
 def _strided(
     input: SparseTensor, weight: torch.Tensor, bias: torch.Tensor | None, size: Any, steps: Any, pads: Any
 ) -> SparseTensor:
-    key = (input.stride, size, steps)
+    key = (input.stride, size, steps, pads)
     found = input._caches.strided.get(key)
     if found is None or found.link.fine.level is not input.level:
         found = _make_outputs(input.level, size, steps, pads)
@@ -140,9 +140,12 @@ def _transposed(
     input: SparseTensor, weight: torch.Tensor, bias: torch.Tensor | None, size: Any, steps: Any
 ) -> SparseTensor:
     stride: Any = tuple(a // b for a, b in zip(input.stride, steps, strict=True))
-    found = input._caches.strided.get((stride, size, steps))
-    if found is None or found.level is not input.level:
-        known = ", ".join(f"{key[1]} with stride {key[2]} from {key[0]}" for key in input._caches.strided) or "none"
+    strided = input._caches.strided
+    # The padding of the layer that led here may be any.
+    led_here = (one for key, one in strided.items() if key[:3] == (stride, size, steps) and one.level is input.level)
+    found = next(led_here, None)
+    if found is None:
+        known = ", ".join(f"{key[1]} with stride {key[2]} from {key[0]}" for key in strided) or "none"
         raise ValueError(
             f"a transposed convolution of kernel {size} and stride {steps} leads back over one that made the voxels of "
             f"its input from the tensor stride {stride}, and there is none. The kernels so far are: {known}"
