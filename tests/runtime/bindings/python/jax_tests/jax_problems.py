@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import minuet
 import minuet.jax as sparse
 import numpy as np
 import oracle
@@ -90,6 +91,11 @@ def expect_close(actual: Any, expected: np.ndarray, dtype: str, size: float | No
     size = float(np.abs(expected).max(initial=0)) if size is None else size
     worst = float(np.abs(actual - expected).max(initial=0))
     assert worst <= BOUNDS[dtype] * max(size, 1e-3), f"off by {worst}, and the values are up to {size}"
+
+
+def device_of_jax(context: minuet.Context) -> minuet.Device:
+    """Opens the device that jax uses by default, for the package without jax."""
+    return minuet.Device(context, "cuda:0" if jax.default_backend() == "gpu" else "cpu")
 
 
 def same_bits(one: Any, two: Any) -> bool:

@@ -12,7 +12,7 @@ import jax.numpy as jnp  # noqa: E402
 
 sparse = pytest.importorskip("minuet.jax", exc_type=ImportError)
 
-from jax_problems import cells, expect_close, in_double, normal, poisoned, same_bits  # noqa: E402
+from jax_problems import cells, device_of_jax, expect_close, in_double, normal, poisoned, same_bits  # noqa: E402
 
 
 def values_of(generator, network):
@@ -45,14 +45,15 @@ def test_the_bits_of_the_abi(generator, dtype):
     result, status = infer(parameters, points, x)
     sparse.check(status)
 
-    device = minuet.Device(context, "cpu")
+    device = device_of_jax(context)
     plan.load(device)
     pyramid = minuet.Pyramid(context, network=plan, level_capacity=capacities)
     pyramid.load(device)
     values = minuet.Parameters(plan, device)
     values.set(parameters)
-    got = pyramid.run(plan, device, pyramid.build(device, points), x, parameters=values)
-    assert same_bits(result, got)
+    buffer = pyramid.build(device, device.to_device(points))
+    got = pyramid.run(plan, device, buffer, device.to_device(x), parameters=values)
+    assert same_bits(result, device.to_host(got))
     assert np.asarray(result).astype(np.float32)[:70].any()
     assert not result[70:].any()
     other = infer({name: 2 * value for name, value in parameters.items()}, points, x)[0]
@@ -80,32 +81,35 @@ def test_training_has_the_bits_of_the_abi(generator, options):
     sparse.check(status)
 
     context = minuet.Context()
-    device = minuet.Device(context, "cpu")
+    device = device_of_jax(context)
     plan = minuet.Plan.network(context, "minkunet42", channels=widths, without_values=True, dataflow="fused")
     training = minuet.Training(context, plan, input_gradients=[0], momentum=0.2, **options)
     training.load(device)
     pyramid = training.pyramid(capacities)
     pyramid.load(device)
-    buffer = pyramid.build(device, points)
-    forward = training.forward(device, pyramid, buffer, [x], parameters, order="minuet")
-    assert same_bits(result, forward.outputs[0])
+    buffer = pyramid.build(device, device.to_device(points))
+    x = device.to_device(x)
+    given = {name: device.to_device(value) for name, value in parameters.items()}
+    forward = training.forward(device, pyramid, buffer, [x], given, order="minuet")
+    assert same_bits(result, device.to_host(forward.outputs[0]))
     assert np.asarray(result)[:70].any()
-    back = training.backward(device, pyramid, buffer, forward.kept, [out], parameters, order="minuet")
-    assert same_bits(of_x, back.inputs[0])
+    back = training.backward(device, pyramid, buffer, forward.kept, [device.to_device(out)], given, order="minuet")
+    assert same_bits(of_x, device.to_host(back.inputs[0]))
     assert set(statistics) == (set() if "frozen_batch_norms" in options else set(network.statistics))
     for name, value in statistics.items():
-        assert same_bits(value, forward.statistics[name])
+        assert same_bits(value, device.to_host(forward.statistics[name]))
     assert set(gradients) == set(network.parameters)
     for name, gradient in gradients.items():
         if name in network.statistics:
             assert not gradient.any()
         else:
-            assert same_bits(gradient, back.parameters[name]), name
+            assert same_bits(gradient, device.to_host(back.parameters[name])), name
     # The cloud serves inference, too.
     plan.load(device)
     values = minuet.Parameters(plan, device)
     values.set(parameters)
-    assert same_bits(inference, pyramid.run(plan, device, buffer, x, parameters=values))
+    got = pyramid.run(plan, device, buffer, x, parameters=values)
+    assert same_bits(inference, device.to_host(got))
 
 
 @pytest.mark.parametrize("reduction", ["sum", "average", "max"])

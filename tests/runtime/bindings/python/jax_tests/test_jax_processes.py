@@ -17,7 +17,7 @@ from jax_problems import cells, normal, same_bits  # noqa: E402
 
 PAGE = (PACKAGE / "minuet/jax/README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-FOUR_DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+FOUR_DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
 # glibc then fills new memory with this byte's complement, so that what is not written shows.
 POISONED = {"MALLOC_PERTURB_": "85"}
 

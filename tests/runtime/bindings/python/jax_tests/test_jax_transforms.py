@@ -90,7 +90,7 @@ def test_a_training_step_is_one_function_and_learns(generator):
             updated = jax.tree.map(lambda value, gradient: value - 0.02 * gradient, parameters, gradients)
             return updated, (loss, cloud.status)
 
-        return jax.lax.scan(step, parameters, None, 20)
+        return jax.lax.scan(step, parameters, None, 60)
 
     after, (losses, statuses) = train(parameters, *given)
     sparse.check(statuses)
@@ -229,7 +229,7 @@ def test_wrong_operands(generator):
     with pytest.raises(Exception, match="level 1"):
         sparse.Geometry([sparse.Level(8), sparse.Level(0, 0, 2)], {})
     pooled = sparse.pyramid(sparse.Geometry(GEOMETRY.levels, {"pool": sparse.pool_map(0, 1, 2)}), points, count)
-    with pytest.raises(Exception, match=r"INVALID_ARGUMENT: minuet_run: .*purposes"):  # the library's own error
+    with pytest.raises(Exception, match=r"(minuet_run|minuet_plan_run_bytes): .*purposes"):  # the library's own error
         jax.block_until_ready(sparse.conv(pooled, "pool", x, jnp.zeros((8, 4, 4))))
 
 
