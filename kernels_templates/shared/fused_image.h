@@ -44,6 +44,12 @@ MINUET_HD constexpr i32 image_launches(const FusedImage& image) { return image.l
 MINUET_HD constexpr i32 image_groups(const FusedSpec&) { return 1; }
 MINUET_HD constexpr i32 image_groups(const FusedImage& image) { return image.groups; }
 
+/// Returns the number of input channels of a group.
+template <class Spec>
+MINUET_HD constexpr i32 fused_group_inputs(const Spec& spec) {
+  return image_groups(spec) > 1 ? spec.in_channels / image_groups(spec) : spec.in_channels;
+}
+
 template <class Spec>
 MINUET_HD constexpr i64 fused_image_bytes(const Spec& spec) {
   return static_cast<i64>(image_launches(spec)) * fused_column_blocks(spec) * fused_steps(spec) *
@@ -121,13 +127,39 @@ MINUET_HD constexpr FusedPlacesOfVector fused_places_of_vector(const Spec& spec,
                                          : fused_places_of_lane(spec, vector);
 }
 
-/// Returns which weight the image holds at element `element` of word `word` of a vector, as an index into
-/// weights of the shape [volume][in_channels / groups][launches * out_channels]. The result is -1 if the
-/// element must be 0, because it is padding or between channels of different groups.
+/// Gives the place of channels 2 i and 2 i + 1 of a column block, as arguments of fused_column().
+struct FusedPair {
+  i32 tile;
+  i32 part;  // The columns are `part` and `part` + 8 for warps, and 2 `part` and 2 `part` + 1 for warpgroups.
+};
+template <i32 ElementBytes, class Spec>
+MINUET_HD constexpr FusedPair fused_pair(const Spec& spec, i32 pair) {
+  // The tiles of a group (FusedColumnGroup) are 1 << bits. Groups of fewer tiles are the last ones.
+  const i32 tile_bits = spec.unit == MmaUnit::Warpgroup ? 2 : 3, most_bits = ElementBytes == 2 ? 2 : 1;
+  const i32 tiles = spec.columns / fused_tile(spec), whole = tiles >> most_bits << most_bits;
+  i32 bits = most_bits, first = pair >> (tile_bits + bits) << bits;
+  if (first >= whole) {
+    const i32 rest = tiles - whole;
+    first = whole, bits = rest / 2;
+    if (rest == 3 && pair >> tile_bits >= whole + 2) first = whole + 2, bits = 0;
+  }
+  const i32 within = pair - (first << tile_bits);
+  return {first + (within & ((1 << bits) - 1)), within >> bits};
+}
+
+/// Names a weight by its offset, its input channel within the group of its output, and its output channel,
+/// which all launches number together.
+struct FusedWeight {
+  i32 offset, in, out;
+};
+
+/// Returns which weight the image holds at element `element` of word `word` of a vector. Its offset is -1 if
+/// the element must be 0, because it is padding or between channels of different groups.
 template <class Spec>
-MINUET_HD constexpr i64 fused_weight_at(const Spec& spec, const FusedImageShape& shape,
-                                        const FusedStage& stage, const FusedPlacesOfVector& places, i32 word,
-                                        i32 element) {
+MINUET_HD constexpr FusedWeight fused_weight_in(const Spec& spec, const FusedImageShape& shape,
+                                                const FusedStage& stage, const FusedPlacesOfVector& places,
+                                                i32 word, i32 element) {
+  constexpr FusedWeight kNone{-1, 0, 0};
   i32 offset = stage.offset;
   i32 in = stage.in + places.word[word] * (4 / dtype_bytes(spec.io)) + element;
   if (shape.offset_bits >= 0) {
@@ -137,14 +169,26 @@ MINUET_HD constexpr i64 fused_weight_at(const Spec& spec, const FusedImageShape&
   const i32 launches = image_launches(spec), blocks = launches == 1 ? 0 : fused_column_blocks(spec);
   const i32 launch = launches == 1 ? 0 : stage.block / blocks;
   const i32 out = (stage.block - launch * blocks) * spec.columns + places.column[word];
-  if (offset >= spec.volume || in >= spec.in_channels || out >= spec.out_channels) return -1;
-  i32 inputs = spec.in_channels;
+  if (offset >= spec.volume || in >= spec.in_channels || out >= spec.out_channels) return kNone;
   if (image_groups(spec) > 1) {
-    inputs /= image_groups(spec);
+    const i32 inputs = fused_group_inputs(spec);
     in -= out / (spec.out_channels / image_groups(spec)) * inputs;
-    if (in < 0 || in >= inputs) return -1;
+    if (in < 0 || in >= inputs) return kNone;
   }
-  return ((static_cast<i64>(offset) * inputs + in) * launches + launch) * spec.out_channels + out;
+  return {offset, in, launch * spec.out_channels + out};
+}
+
+/// Returns the same weight as an index into weights of the shape [volume][in_channels / groups][launches *
+/// out_channels], or -1 if the element must be 0.
+template <class Spec>
+MINUET_HD constexpr i64 fused_weight_at(const Spec& spec, const FusedImageShape& shape,
+                                        const FusedStage& stage, const FusedPlacesOfVector& places, i32 word,
+                                        i32 element) {
+  const FusedWeight weight = fused_weight_in(spec, shape, stage, places, word, element);
+  if (weight.offset < 0) return -1;
+  return (static_cast<i64>(weight.offset) * fused_group_inputs(spec) + weight.in) * image_launches(spec) *
+             spec.out_channels +
+         weight.out;
 }
 
 /// Does the same for element `index` of the image.

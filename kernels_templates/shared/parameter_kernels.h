@@ -51,7 +51,7 @@ struct CopyParametersSpec {
     visitor("threads", threads);
   }
 };
-/// Gives the greatest number of jobs of one launch, here and below.
+/// Gives the greatest number of jobs of one launch of this kernel and of fold_batch_norms.
 constexpr i32 kMostParameterJobs = 255;
 constexpr i32 kMostParameterParams = 32764;
 
@@ -137,19 +137,96 @@ MINUET_HD void fold_batch_norm(const BatchNormFold& fold, i64 c) {
   fold.shift[c] = static_cast<float>(folded.shift);
 }
 
+/// Names how make_weight_images reads a weight. Only `Elements` suits every weight.
+enum class ImageRead : i32 {
+  Elements,  // Reads one element at a time.
+  Outputs,   // Reads two neighbouring output channels at once.
+  Inputs     // Reads neighbouring input channels at once.
+};
+
+/// Says how the threads of make_weight_images share an image. If the weight is read by elements, a thread
+/// writes the same vector of kImageStages consecutive stages, and the other fields are 0. Otherwise, an
+/// offset has whole steps, and the stage of a step has pieces of 64 bytes of the depth, of which the last one
+/// may have 32. A thread writes its share of kImagePieces consecutive pieces.
+struct ImageShares {
+  ImageRead read;
+  bool ends_with_half;  // Says whether the last piece of a stage has 32 bytes.
+  i32 pieces;           // Gives the number of pieces of a stage.
+  i32 parts;            // Gives the number of parts of kImagePieces pieces of a stage.
+  i32 offset_steps;     // Gives the number of steps of an offset.
+};
+constexpr i32 kImageStages = 4, kImagePieces = 2;
+
 /// Describes one image of weights (FusedImage) that make_weight_images writes.
 struct WeightImageJob {
-  /// Has the shape [volume][in_channels / groups][launches * out_channels], in the type of the image.
   const void* weight;
   void* image;  // Receives fused_image_bytes(layout) bytes and is aligned to 16 bytes.
   FusedImage layout;
   FusedImageShape shape;  // Holds fused_image_shape(layout).
+  // The strides count elements of the weight. An offset is a place in the axes of the kernel, of which the
+  // last one is the fastest.
+  i32 kernel_rank;  // Gives the number of axes of the kernel. It must be at least 1.
+  i32 kernel_shape[kMaxDim];
+  i64 kernel_strides[kMaxDim];
+  i64 in_stride;       // Applies to the input channels of a group.
+  i64 out_stride;      // Applies to the output channels, which all launches number together.
+  DType stored;        // Gives the type of the weight's elements: F32, or storage_type(layout.io).
+  ImageShares shares;  // Holds image_shares() of the other fields.
 };
 
-/// A thread of make_weight_images writes the same vector of this many consecutive stages.
-constexpr i32 kImageStages = 4;
+/// Returns the fastest way to read the weight of the job.
+MINUET_HD ImageRead image_read(const WeightImageJob& job) {
+  const FusedImage& layout = job.layout;
+  const bool has_offsets = job.shape.offset_bits < 0 && layout.groups == 1 && layout.launches == 1;
+  if (!has_offsets || layout.out_channels % 2 != 0) return ImageRead::Elements;
+  const i64 bytes = dtype_bytes(job.stored), per_word = 4 / dtype_bytes(layout.io), most = 0x7fffffff;
+  i64 places = reinterpret_cast<i64>(job.weight);
+  for (i32 axis = 0; axis < job.kernel_rank; ++axis) {
+    if (job.kernel_shape[axis] > 1) places |= job.kernel_strides[axis] * bytes;
+  }
+  // Distances within an offset are computed in 32 bits.
+  const i64 row = job.in_stride * bytes, column = job.out_stride * bytes;
+  const bool is_narrow = row <= most / layout.in_channels && column <= most / layout.out_channels;
+  if (!is_narrow) return ImageRead::Elements;
+  if (job.out_stride == 1 && (places | row) % (2 * bytes) == 0) return ImageRead::Outputs;
+  // Two words of the image are read at once.
+  const bool has_words = job.in_stride == 1 && job.stored == DType::F32 &&
+                         layout.in_channels % (2 * per_word) == 0 && (places | column) % (8 * per_word) == 0;
+  return has_words ? ImageRead::Inputs : ImageRead::Elements;
+}
+
+MINUET_HD ImageShares image_shares(const WeightImageJob& job) {
+  const ImageRead read = image_read(job);
+  if (read == ImageRead::Elements) return {read, false, 0, 0, 0};
+  const i32 step_bytes = job.layout.step * dtype_bytes(job.layout.io), pieces = (step_bytes + 63) / 64;
+  return {read, step_bytes % 64 != 0, pieces, (pieces + kImagePieces - 1) / kImagePieces,
+          job.shape.offset_depth / job.layout.step};
+}
+
+/// Returns the job that makes an image of a weight in the storage type of the image, whose elements lie side
+/// by side in the order [volume][in_channels / groups][launches * out_channels].
+MINUET_HD WeightImageJob stored_image_job(const FusedImage& layout, const void* weight, void* image) {
+  WeightImageJob job = {};
+  job.weight = weight, job.image = image;
+  job.layout = layout, job.shape = fused_image_shape(layout);
+  job.out_stride = 1;
+  job.in_stride = static_cast<i64>(layout.launches) * layout.out_channels;
+  job.kernel_rank = 1;
+  job.kernel_shape[0] = layout.volume;
+  job.kernel_strides[0] = fused_group_inputs(layout) * job.in_stride;
+  job.stored = storage_type(layout.io);
+  job.shares = image_shares(job);
+  return job;
+}
+
+/// Counts the threads of the job, which are a multiple of a warp. Unless single elements are read, four lanes
+/// share two output channels of a part.
 MINUET_HD constexpr i64 image_items(const WeightImageJob& job) {
-  return static_cast<i64>((job.shape.stages + kImageStages - 1) / kImageStages) * job.shape.stage_vectors;
+  const i64 stages = job.shape.stages;
+  if (job.shares.read == ImageRead::Elements) {
+    return (stages + kImageStages - 1) / kImageStages * job.shape.stage_vectors;
+  }
+  return stages * job.shares.parts * job.layout.columns * 2;
 }
 
 struct MakeWeightImagesSpec {
@@ -160,9 +237,11 @@ struct MakeWeightImagesSpec {
     visitor("element_bytes", element_bytes), visitor("threads", threads);
   }
 };
+constexpr i32 kMostImageJobs = 185;
+
 struct MakeWeightImagesParams {
-  WeightImageJob jobs[kMostParameterJobs];
-  i64 starts[kMostParameterJobs + 1];  // Counts image_items().
+  WeightImageJob jobs[kMostImageJobs];
+  i64 starts[kMostImageJobs + 1];  // Counts image_items().
   i32 count;
 };
 static_assert(sizeof(MakeWeightImagesParams) <= kMostParameterParams);

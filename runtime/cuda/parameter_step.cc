@@ -1,6 +1,7 @@
 #include "runtime/cuda/parameter_step.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace minuet {
 namespace {
@@ -21,7 +22,7 @@ llvm::Error ParameterStep::launch(std::optional<Kernel<Params>>& kernel, const S
   }
   Params params = {};
   while (!jobs.empty()) {
-    const llvm::ArrayRef<Job> now = jobs.take_front(kMostParameterJobs);
+    const llvm::ArrayRef<Job> now = jobs.take_front(std::size(params.jobs));
     jobs = jobs.drop_front(now.size());
     std::copy(now.begin(), now.end(), params.jobs);
     params.count = static_cast<i32>(now.size());

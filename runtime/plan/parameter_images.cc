@@ -4,7 +4,7 @@
 namespace minuet {
 
 WeightImageJob ParameterSet::job_of(const Image& image) const {
-  return {weight_of(image.layer), image.memory.data(), image.layout, fused_image_shape(image.layout)};
+  return stored_image_job(image.layout, weight_of(image.layer), image.memory.data());
 }
 
 /// Returns the images that executions or captured graphs use. The caller must release them with the mutex

@@ -65,7 +65,12 @@ PassParameters::PassParameters(const Execution& execution, llvm::ArrayRef<LayerU
     layer.use = uses[i];
     layer.images = parameter_images(execution.selected_candidate(static_cast<i32>(i)).choice, weight_type_,
                                     execution.loaded().device->info().arch);
-    if (const ConvolutionProblem* const problem = convolution_of(op)) {
+    const ConvolutionProblem* const problem = convolution_of(op);
+    if (problem == nullptr) continue;
+    const bool keeps_order = llvm::any_of(layer.images, [](const ParameterImage& image) {
+      return image.part == ParameterPart::Weight && !image.weight.fused;
+    });
+    if (keeps_order || problem->groups > 1) {
       layer.weight_bytes = weight_numbers(*problem) * dtype_bytes(storage_type(weight_type_));
     }
   }
@@ -79,7 +84,6 @@ PassParameters::PassParameters(const Execution& execution, llvm::ArrayRef<LayerU
 void PassParameters::place(Placement& parts) {
   ones_ = parts.take<float>(most_channels_);
   zeros_ = parts.take<float>(most_channels_);
-  jobs_.clear();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     Layer& layer = layers_[i];
     const ProgramLayer& op = program_of(execution_).layers[i];
@@ -87,9 +91,9 @@ void PassParameters::place(Placement& parts) {
     const ConvolutionProblem* const problem = convolution_of(op);
     const bool scales = problem ? problem->scale_shift : !op.affines.empty();
     layer.weight = parts.take<char>(layer.weight_bytes);
-    layer.image = nullptr;
     layer.scale = layer.use.scale >= 0 ? parts.take<float>(channels) : nullptr;
     layer.shift = layer.use.shift >= 0 ? parts.take<float>(channels) : nullptr;
+    layer.fused.clear();
     layer.pointers.clear();
     for (const ParameterImage& image : layer.images) {
       if (image.part == ParameterPart::Scale) {
@@ -97,10 +101,9 @@ void PassParameters::place(Placement& parts) {
       } else if (image.part == ParameterPart::Shift) {
         layer.pointers.push_back(!scales ? nullptr : layer.shift ? layer.shift : zeros_);
       } else if (image.weight.fused) {
-        layer.image = parts.take<char>(fused_image_bytes(*image.weight.fused));
-        jobs_.push_back(
-            {layer.weight, layer.image, *image.weight.fused, fused_image_shape(*image.weight.fused)});
-        layer.pointers.push_back(layer.image);
+        char* const memory = parts.take<char>(fused_image_bytes(*image.weight.fused));
+        layer.fused.push_back({*image.weight.fused, memory});
+        layer.pointers.push_back(memory);
       } else {
         layer.pointers.push_back(layer.weight);
       }
@@ -123,6 +126,7 @@ void PassParameters::copy_floats(const float* source, float* target, i64 count) 
 
 llvm::Error PassParameters::take(llvm::ArrayRef<GivenArray> values, WeightsOrder order) {
   copies_.clear();
+  jobs_.clear();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     Layer& layer = layers_[i];
     for (const auto& [number, target] :
@@ -131,22 +135,28 @@ llvm::Error PassParameters::take(llvm::ArrayRef<GivenArray> values, WeightsOrder
       MINUET_ASSIGN(const float* const source, vector_in(values[number], order, parameters_[number]));
       copy_floats(source, target, parameters_[number].shape.front());
     }
-    if (layer.weight_bytes == 0) continue;
+    const ConvolutionProblem* const problem = convolution_of(program_of(execution_).layers[i]);
+    if (problem == nullptr) continue;
     const PlanParameter& parameter = parameters_[layer.use.weight];
     const GivenArray& array = values[layer.use.weight];
     if (array.element != ElementType::F32) {
       return make_error(StatusCode::InvalidArgument, "\"{0}\": its element is {1}; it must be f32 (0)",
                         parameter.name, element_name(array.element));
     }
-    const ConvolutionProblem& problem = *convolution_of(program_of(execution_).layers[i]);
     MINUET_TRY(layer.given_weight.find(
-        array, order, [&] { return forward_of(problem); }, parameter));
-    const GivenWeight& given = layer.given_weight.place;
+        array, order, [&] { return forward_of(*problem); }, parameter));
+    const GivenWeight& forward = layer.given_weight.place;
+    const GivenWeight given = problem->gradient_of ? transposed(forward, *problem) : forward;
+    for (const auto& [layout, memory] : layer.fused) {
+      jobs_.push_back(layer.weight_bytes > 0 ? stored_image_job(layout, layer.weight, memory)
+                                             : image_from(given, problem->ndim, array.data, layout, memory));
+    }
+    if (layer.weight_bytes == 0) continue;
     ParameterCopy& job = copies_.emplace_back();
     job = {};
     job.source = array.data;
     job.target = layer.weight;
-    read_from(problem.gradient_of ? transposed(given, problem) : given, job);
+    read_from(given, job);
     job.element = ArrayElement::F32;
     job.dtype = dtype_;
     job.storage = storage_type(weight_type_);

@@ -48,10 +48,16 @@ class PassParameters {
   struct Layer {
     LayerUse use;
     std::vector<ParameterImage> images;
-    i64 weight_bytes = 0;  // Is the size of the stored weight, whose elements are in Minuet's order.
     FoundWeight given_weight;
+    // Is the size of the stored weight, whose elements are in Minuet's order. It is 0 if nothing reads it,
+    // because all images are made from the array of the caller.
+    i64 weight_bytes = 0;
     char* weight = nullptr;
-    char* image = nullptr;  // Is null if the kernels read the stored weight.
+    struct Image {
+      FusedImage layout;
+      char* memory = nullptr;
+    };
+    llvm::SmallVector<Image, 1> fused;
     float *scale = nullptr, *shift = nullptr;
     std::vector<const void*> pointers;
   };

@@ -110,6 +110,26 @@ void read_from(GivenWeight given, ParameterCopy& job) {
   }
 }
 
+WeightImageJob image_from(const GivenWeight& given, i32 kernel_axes, const void* data,
+                          const FusedImage& layout, void* image) {
+  const auto axes = static_cast<std::size_t>(kernel_axes);
+  GivenWeight kernel;
+  kernel.shape.assign(given.shape.begin(), given.shape.begin() + kernel_axes);
+  kernel.strides.assign(given.strides.begin(), given.strides.begin() + kernel_axes);
+  kernel.join_axes();
+  WeightImageJob job = stored_image_job(layout, data, image);
+  job.kernel_rank = static_cast<i32>(kernel.shape.size());
+  for (i32 axis = 0; axis < job.kernel_rank; ++axis) {
+    job.kernel_shape[axis] = static_cast<i32>(kernel.shape[axis]);
+    job.kernel_strides[axis] = kernel.strides[axis];
+  }
+  job.in_stride = given.strides[axes];
+  job.out_stride = given.strides.back();
+  job.stored = DType::F32;
+  job.shares = image_shares(job);
+  return job;
+}
+
 llvm::Error check_distinct(const GivenArray& array) {
   llvm::SmallVector<std::pair<i64, i64>, kMaxArrayAxes> axes;  // The stride and the extent of each axis.
   for (std::size_t axis = 0; axis < array.shape.size(); ++axis) {

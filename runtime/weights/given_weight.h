@@ -29,6 +29,10 @@ llvm::Expected<GivenWeight> find_vector(const GivenArray& array, WeightsOrder or
 
 /// Lets the job read the elements of a parameter, whose axes it joins.
 void read_from(GivenWeight given, ParameterCopy& job);
+/// Returns the job that makes an image of a weight without groups from an array of fp32 numbers at `data`.
+/// `given` says where the elements are in the array. Its first `kernel_axes` axes are those of the kernel.
+WeightImageJob image_from(const GivenWeight& given, i32 kernel_axes, const void* data,
+                          const FusedImage& layout, void* image);
 /// Returns InvalidArgument if two elements of an array that a call writes may share memory.
 llvm::Error check_distinct(const GivenArray& array);
 

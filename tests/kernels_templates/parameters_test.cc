@@ -3,7 +3,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <deque>
+#include <set>
+#include <string>
 
+#include "runtime/weights/given_weight.h"
 #include "runtime/weights/rounding.h"
 #include "runtime/weights/weight_image.h"
 #include "tests/kernels_templates/features.h"
@@ -220,61 +224,190 @@ TEST(FoldBatchNorms, AsInFloat64) {
   }
 }
 
-/// The host's images, which WeightImage writes, are the reference; the fused kernels are tested with them.
-template <i32 ElementBytes>
-void expect_images(DType dtype, int variant) {
-  constexpr MakeWeightImagesSpec kSpec{.element_bytes = ElementBytes, .threads = 64};
-  Random random(950 + static_cast<u64>(variant));
-  MakeWeightImagesParams params = {};
-  std::vector<std::vector<char>> weights, images, expected;
-  const auto add = [&](i32 in, i32 out, i32 volume, i32 step, i32 columns, MmaUnit unit, i32 groups = 1,
+/// Calls visit() with layouts of images of many channels, steps and columns, with and without groups.
+template <class Visit>
+void for_each_layout(DType dtype, const Visit& visit) {
+  const i32 granule = fused_granule(dtype);
+  const auto add = [&](i32 in, i32 out, i32 volume, i32 granules, i32 columns, MmaUnit unit, i32 groups = 1,
                        i32 launches = 1) {
-    WeightImage image{dtype, i64{volume} * (in / groups) * out * launches,
-                      FusedImage{dtype, in, out, volume, step, columns, unit, groups, launches}};
-    std::vector<float> values;
-    for (i64 i = 0; i < image.numbers; ++i) values.push_back(static_cast<float>(random.normal()));
-    std::vector<char>& stored = weights.emplace_back(static_cast<std::size_t>(image.numbers * ElementBytes));
-    store_values(dtype, values.data(), values.size(), stored.data());
-    expected.emplace_back(static_cast<std::size_t>(image.bytes()));
-    image.write(values, expected.back().data());
-    images.emplace_back(static_cast<std::size_t>(image.bytes()) + 16, static_cast<char>(kPoison));
-    params.jobs[params.count++] = {nullptr, nullptr, *image.fused, fused_image_shape(*image.fused)};
+    visit(FusedImage{dtype, in, out, volume, granules * granule, columns, unit, groups, launches});
   };
-  const i32 granule = 32 / ElementBytes;
-  for (const auto& [in, out] : {std::pair{4, 32}, {3, 7}, {64, 64}, {96, 20}, {33, 130}}) {
+  for (const auto& [in, out] : {std::pair{4, 32}, {3, 7}, {64, 64}, {96, 20}, {33, 130}, {44, 112}}) {
     for (const i32 volume : {1, 8, 27}) {
-      add(in, out, volume, granule, 16, MmaUnit::Warp);
-      add(in, out, volume, 4 * granule, 64, MmaUnit::Warp);
-      if (ElementBytes == 2) add(in, out, volume, 2 * granule, 64, MmaUnit::Warpgroup);
+      if (volume == 27 && in * out > 2000) continue;  // Small images show the same in less time.
+      add(in, out, volume, 1, 16, MmaUnit::Warp);
+      add(in, out, volume, 3, 112, MmaUnit::Warp);
+      add(in, out, volume, 4, 64, MmaUnit::Warp);
+      if (dtype == DType::F32) continue;
+      add(in, out, volume, 2, 64, MmaUnit::Warpgroup);
+      add(in, out, volume, 6, 48, MmaUnit::Warpgroup);
     }
   }
   for (const auto& [groups, launches] : {std::pair{4, 1}, {1, 3}, {2, 5}}) {
-    add(8, 24, 8, 2 * granule, 16, MmaUnit::Warp, groups, launches);
-    add(32, 40, 3, 2 * granule, 32, MmaUnit::Warp, groups, launches);
+    add(8, 24, 8, 2, 16, MmaUnit::Warp, groups, launches);
+    add(32, 40, 3, 2, 32, MmaUnit::Warp, groups, launches);
   }
-  std::vector<Vector<16>> memory;
-  i64 vectors = 0;
-  for (const std::vector<char>& image : images) vectors += static_cast<i64>(image.size()) / 16;
-  memory = poisoned<Vector<16>>(static_cast<std::size_t>(vectors));
-  i64 next = 0;
-  for (i32 j = 0; j < params.count; ++j) {
-    params.jobs[j].weight = weights[j].data();
-    params.jobs[j].image = memory.data() + next;
-    next += static_cast<i64>(images[j].size()) / 16;
+}
+
+/// Collects jobs of one launch, with the images that they should write.
+template <i32 ElementBytes>
+class ImageJobs {
+ public:
+  /// Takes a job without its image. `values` is the weight in the order [volume][in_channels /
+  /// groups][launches
+  /// * out_channels]. The host's images, which WeightImage writes, are the reference; the fused kernels are
+  /// tested with them.
+  void add(WeightImageJob job, const std::vector<float>& values) {
+    const WeightImage image{job.layout.io, static_cast<i64>(values.size()), job.layout};
+    ASSERT_LT(params_.count, kMostImageJobs);
+    image.write(values, expected_.emplace_back(static_cast<std::size_t>(image.bytes())).data());
+    // The vector behind an image must stay as it is.
+    images_.push_back(poisoned<Vector<16>>(expected_.back().size() / 16 + 1));
+    job.image = images_.back().data();
+    params_.jobs[params_.count++] = job;
   }
-  number_items(params, image_items);
-  shim::launch(&make_weight_images<kSpec>, params, shim::small_grid(variant, kSpec.threads));
-  for (i32 j = 0; j < params.count; ++j) {
-    const char* const image = static_cast<const char*>(params.jobs[j].image);
-    EXPECT_EQ(std::memcmp(image, expected[j].data(), expected[j].size()), 0) << "image " << j;
-    EXPECT_EQ(static_cast<unsigned char>(image[expected[j].size()]), kPoison);
+  void expect_written(int variant) {
+    constexpr MakeWeightImagesSpec kSpec{.element_bytes = ElementBytes, .threads = 64};
+    number_items(params_, image_items);
+    shim::launch(&make_weight_images<kSpec>, params_, shim::small_grid(variant, kSpec.threads));
+    for (i32 j = 0; j < params_.count; ++j) {
+      const char* const image = static_cast<const char*>(params_.jobs[j].image);
+      const std::vector<char>& expected = expected_[static_cast<std::size_t>(j)];
+      EXPECT_EQ(std::memcmp(image, expected.data(), expected.size()), 0) << "image " << j;
+      EXPECT_EQ(static_cast<unsigned char>(image[expected.size()]), kPoison);
+    }
   }
+
+ private:
+  MakeWeightImagesParams params_ = {};
+  std::deque<std::vector<char>> expected_;
+  std::deque<std::vector<Vector<16>>> images_;
+};
+
+template <i32 ElementBytes>
+void expect_images_of_stored(DType dtype, int variant) {
+  Random random(950 + static_cast<u64>(variant));
+  ImageJobs<ElementBytes> jobs;
+  std::deque<std::vector<char>> weights;
+  std::set<ImageRead> reads;
+  for_each_layout(dtype, [&](const FusedImage& layout) {
+    std::vector<float> values(static_cast<std::size_t>(i64{layout.volume} * fused_group_inputs(layout) *
+                                                       layout.out_channels * layout.launches));
+    for (float& value : values) value = rounded(dtype, static_cast<float>(random.normal()));
+    std::vector<char>& stored = weights.emplace_back(values.size() * ElementBytes);
+    store_values(dtype, values.data(), values.size(), stored.data());
+    const WeightImageJob job = stored_image_job(layout, stored.data(), nullptr);
+    reads.insert(job.shares.read);
+    jobs.add(job, values);
+  });
+  EXPECT_EQ(reads, (std::set{ImageRead::Elements, ImageRead::Outputs}));
+  jobs.expect_written(variant);
 }
 
 TEST(MakeWeightImages, AsTheHostWritesThem) {
   for (int variant = 0; variant < 4; ++variant) {
-    expect_images<2>(variant % 2 == 0 ? DType::F16 : DType::BF16, variant);
-    expect_images<4>(variant % 2 == 0 ? DType::F32 : DType::TF32, variant);
+    expect_images_of_stored<2>(variant % 2 == 0 ? DType::F16 : DType::BF16, variant);
+    expect_images_of_stored<4>(variant % 2 == 0 ? DType::F32 : DType::TF32, variant);
+  }
+}
+
+/// Returns where a kernel of size 3 or 2 on each axis, or of one offset, is in an array whose axes are in the
+/// order `slowest_first`, which is a permutation of "zyxio". The rows of the last axis are `gap` elements
+/// apart.
+GivenWeight given_in(const std::string& slowest_first, const FusedImage& layout, i64 gap) {
+  const i64 size = layout.volume == 27 ? 3 : layout.volume == 8 ? 2 : 1;
+  GivenWeight given{{size, size, size, layout.in_channels, layout.out_channels}, {0, 0, 0, 0, 0}};
+  i64 stride = 1;
+  for (std::size_t i = slowest_first.size(); i-- > 0;) {
+    const std::size_t axis = std::string("zyxio").find(slowest_first[i]);
+    given.strides[axis] = stride;
+    stride = stride * given.shape[axis] + (i + 1 == slowest_first.size() ? gap : 0);
+  }
+  return given;
+}
+
+template <i32 ElementBytes>
+void expect_images_of_given(DType dtype, const std::string& order, i64 gap, std::size_t skipped, int variant,
+                            std::set<ImageRead>& reads) {
+  Random random(970 + static_cast<u64>(variant));
+  ImageJobs<ElementBytes> jobs;
+  std::deque<std::vector<Vector<16>>> arrays;
+  for_each_layout(dtype, [&](const FusedImage& layout) {
+    if (layout.groups > 1 || layout.launches > 1) return;
+    const GivenWeight given = given_in(order, layout, gap);
+    i64 last = 0;
+    for (std::size_t axis = 0; axis < 5; ++axis) last += (given.shape[axis] - 1) * given.strides[axis];
+    // The array begins at a multiple of 16 bytes, apart from `skipped` elements.
+    arrays.emplace_back((static_cast<std::size_t>(last) + skipped) / 4 + 1);
+    std::vector<float> numbers(static_cast<std::size_t>(last) + 1);
+    for (float& number : numbers) number = static_cast<float>(random.normal());
+    char* const array = reinterpret_cast<char*>(arrays.back().data()) + skipped * sizeof(float);
+    std::memcpy(array, numbers.data(), numbers.size() * sizeof(float));
+    std::vector<float> values;
+    for (i64 z = 0; z < given.shape[0]; ++z) {
+      for (i64 y = 0; y < given.shape[1]; ++y) {
+        for (i64 x = 0; x < given.shape[2]; ++x) {
+          for (i64 i = 0; i < given.shape[3]; ++i) {
+            for (i64 o = 0; o < given.shape[4]; ++o) {
+              const i64 place = z * given.strides[0] + y * given.strides[1] + x * given.strides[2] +
+                                i * given.strides[3] + o * given.strides[4];
+              values.push_back(rounded(dtype, numbers[static_cast<std::size_t>(place)]));
+            }
+          }
+        }
+      }
+    }
+    const WeightImageJob job = image_from(given, 3, array, layout, nullptr);
+    reads.insert(job.shares.read);
+    jobs.add(job, values);
+  });
+  jobs.expect_written(variant);
+}
+
+/// Images are made from arrays of fp32 numbers in the orders of several engines, of their transposed weights,
+/// and of views.
+TEST(MakeWeightImages, FromTheArraysOfACaller) {
+  using Reads = std::set<ImageRead>;
+  const Reads single{ImageRead::Elements}, outputs{ImageRead::Elements, ImageRead::Outputs},
+      inputs{ImageRead::Elements, ImageRead::Inputs};
+  struct Case {
+    std::string order;
+    i64 gap;
+    std::size_t skipped;
+    Reads reads;
+  };
+  const Case cases[] = {{"zyxio", 0, 0, outputs}, {"xyzio", 0, 0, outputs}, {"zyxoi", 0, 0, inputs},
+                        {"ozyxi", 0, 0, inputs},  {"izyxo", 0, 0, outputs}, {"oizyx", 0, 0, inputs},
+                        {"zyxio", 2, 2, outputs}, {"zyxoi", 8, 4, inputs},  {"zyxio", 1, 0, single},
+                        {"zyxio", 0, 1, single},  {"zyxoi", 0, 1, single}};
+  int variant = 0;
+  for (const auto& [order, gap, skipped, expected] : cases) {
+    SCOPED_TRACE(order + ", gap " + std::to_string(gap) + ", skipped " + std::to_string(skipped));
+    Reads reads;
+    expect_images_of_given<2>(variant % 2 == 0 ? DType::F16 : DType::BF16, order, gap, skipped, variant,
+                              reads);
+    expect_images_of_given<4>(variant % 2 == 0 ? DType::TF32 : DType::F32, order, gap, skipped, variant,
+                              reads);
+    EXPECT_EQ(reads, expected);
+    ++variant;
+  }
+}
+
+/// A pair of channels has the columns that fused_column() gives to these channels.
+TEST(MakeWeightImages, PairsHaveTheirColumns) {
+  for (const DType dtype : {DType::F16, DType::F32}) {
+    for (const MmaUnit unit : {MmaUnit::Warp, MmaUnit::Warpgroup}) {
+      for (i32 columns = 16; columns <= 256; columns += 16) {
+        const FusedImage layout{dtype, 64, columns, 27, 32, columns, unit};
+        for (i32 i = 0; i < columns / 2; ++i) {
+          const FusedPair pair = dtype == DType::F16 ? fused_pair<2>(layout, i) : fused_pair<4>(layout, i);
+          const bool of_warp = unit == MmaUnit::Warp;
+          const i32 first = of_warp ? pair.part : 2 * pair.part, second = of_warp ? first + 8 : first + 1;
+          ASSERT_EQ(fused_column(layout, pair.tile, first), 2 * i);
+          ASSERT_EQ(fused_column(layout, pair.tile, second), 2 * i + 1);
+        }
+      }
+    }
   }
 }
 
