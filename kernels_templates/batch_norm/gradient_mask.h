@@ -1,7 +1,7 @@
 // This file finds the gradients that the ReLU of a batch norm passes on.
 #pragma once
 
-#include "kernels_templates/batch_norm/piece_rows.h"
+#include "kernels_templates/batch_norm/norm_rows.h"
 
 namespace minuet {
 

@@ -8,11 +8,11 @@
 // 1 + d^2 times the second moment, and d^2 is less than n. Rounding errors of the second moment are larger by
 // this factor at most.
 //
-// sum_moments computes the moments of pieces of kNormRows rows. finish_moments merges those of the pieces, or
-// those of all ranks, and makes of them what normalize reads. sum_norm_gradients adds the gradients of
-// pieces, finish_norm_gradients adds the sums of the pieces, and normalize_gradients computes the gradient of
-// the input. Pieces do not depend on the GPU or on the capacity, and all sums have a fixed order, so that
-// results repeat bit by bit.
+// sum_moments computes the moments of pieces of rows. finish_moments merges those of the pieces, or those of
+// all ranks, and makes of them what normalize reads. sum_norm_gradients adds the gradients of pieces,
+// finish_norm_gradients adds the sums of the pieces, and normalize_gradients computes the gradient of the
+// input. Pieces depend on the number of rows in use only, not on the GPU or on the capacity, and all sums
+// have a fixed order, so that results repeat bit by bit.
 //
 // The means of pieces are stored as differences from the first row, so that their rounding is relative to the
 // deviation and not to the mean.
@@ -27,14 +27,47 @@
 
 namespace minuet {
 
-/// Counts the rows of a piece.
-constexpr i32 kNormRows = 512;
-MINUET_HD constexpr i64 norm_pieces(i64 rows) { return (rows + kNormRows - 1) / kNormRows; }
-/// Returns the rows of a piece that are in use.
-MINUET_HD constexpr i64 rows_of_piece(i64 piece, i64 rows) {
-  const i64 left = rows - piece * kNormRows;
-  return left < kNormRows ? left : kNormRows;
+/// Counts the rows of the smallest pieces. A thread that has one vector of every row at a time loads all of
+/// its rows of such a piece at once.
+constexpr i32 kLeastNormRowBits = 7, kLeastNormRows = 1 << kLeastNormRowBits;
+/// Limits the pieces, because one block reads the sums of all pieces of a channel.
+constexpr i32 kMostNormPieces = 1024;
+
+/// Divides rows into pieces, whose length is a power of two. The last may be shorter.
+class NormPieces {
+ public:
+  MINUET_HD constexpr explicit NormPieces(i64 rows) : rows_(rows) {
+    while (count() > kMostNormPieces) ++length_bits_;
+  }
+  MINUET_HD constexpr i64 rows() const { return rows_; }
+  MINUET_HD constexpr i64 count() const { return count_up_to(rows_); }
+  /// Counts the pieces that begin before row `end`. Those behind count() have rows of padding only.
+  MINUET_HD constexpr i64 count_up_to(i64 end) const { return (end + length() - 1) >> length_bits_; }
+  MINUET_HD constexpr i64 begin(i64 piece) const { return piece << length_bits_; }
+  MINUET_HD constexpr i32 rows_of(i64 piece) const { return rows_within(piece, rows_); }
+  /// Returns the number of rows of a piece in front of row `end`.
+  MINUET_HD constexpr i32 rows_within(i64 piece, i64 end) const {
+    const i64 left = end - begin(piece);
+    return static_cast<i32>(left < 0 ? 0 : left < length() ? left : length());
+  }
+
+ private:
+  MINUET_HD constexpr i64 length() const { return i64{1} << length_bits_; }
+
+  i64 rows_;
+  i32 length_bits_ = kLeastNormRowBits;
+};
+/// Returns the largest number of pieces that up to `rows` rows have.
+MINUET_HD constexpr i64 most_norm_pieces(i64 rows) {
+  const i64 pieces = (rows + kLeastNormRows - 1) / kLeastNormRows;
+  return pieces < kMostNormPieces ? pieces : kMostNormPieces;
 }
+
+/// Holds what a piece, or a thread, has of a channel: the mean and the second moment, or the sums of gradient
+/// and of gradient * (input - mean).
+struct alignas(8) PieceSums {
+  float first, second;
+};
 
 /// Describes rows of features. Rows are `ld` elements apart.
 struct NormRows {
@@ -65,7 +98,7 @@ struct RunningStatistics {
 struct BatchNormParams {
   NormShape shape;
   NormRows input, residual, output;
-  float* pieces;         // Receives [pieces, 2, channels]. Means are relative to `shift`.
+  PieceSums* pieces;     // Receives [pieces, channels]. Means are relative to `shift`.
   float* shift;          // Receives [channels], the first row. It has no value if there are no rows.
   const float* moments;  // Points to the moments of all ranks. If it is null, those of the pieces are read.
   i64 ranks;
@@ -82,14 +115,17 @@ struct BatchNormGradientParams {
   NormRows input, output, out_gradient, residual_gradient, input_gradient;
   const float *weight, *bias;
   const float* saved;
-  float* pieces;  // Receives [pieces, 2, channels].
-  float* sums;    // Receives [2, channels].
+  PieceSums* pieces;  // Receives [pieces, channels].
+  float* sums;        // Receives [2, channels].
   float *weight_gradient, *bias_gradient;
   i32 adds;  // 1: the gradients of weight and bias are added to what is there.
+  // 1: normalize_gradients is the first launch of the call, so that the launch before it may be the one that
+  // has written what it reads.
+  i32 is_first;
 };
 
-/// A block of these kernels works on one piece of `lanes` vectors of each row, with threads / lanes rows at a
-/// time.
+/// A block of these kernels works on `lanes` vectors of each row, with threads / lanes rows at a time: those
+/// of a piece where it sums, and norm_block_rows() rows where it normalizes.
 struct SumMomentsSpec {
   DType io = DType::F16;
   i32 vector_bytes = 16;
@@ -150,7 +186,7 @@ struct NormalizeGradientsSpec {
 
 /// A block of the kernels that finish sums has this many channels, with threads / kFinishedChannels threads
 /// each.
-constexpr i32 kFinishedChannels = 8;
+constexpr i32 kFinishedChannels = 4;
 struct FinishMomentsSpec {
   i32 threads = 512;
   bool operator==(const FinishMomentsSpec&) const = default;
@@ -175,36 +211,55 @@ MINUET_HD constexpr i64 norm_groups(const Spec& spec, i32 channels) {
   return (channels + elements * spec.lanes - 1) / (elements * spec.lanes);
 }
 
+/// Counts the vectors that a thread of the kernels above loads at once.
+constexpr i32 kNormBatch = 4;
+/// Returns the number of rows that a block normalizes at once.
+template <class Spec>
+MINUET_HD constexpr i32 norm_block_rows(const Spec& spec) {
+  return kNormBatch * (spec.threads / spec.lanes);
+}
+/// Returns how many of these rows, which begin with row `begin`, lie in front of row `end`.
+template <class Spec>
+MINUET_HD constexpr i32 norm_rows_from(const Spec& spec, i64 begin, i64 end) {
+  const i64 left = end - begin;
+  return static_cast<i32>(left < 0 ? 0 : left < norm_block_rows(spec) ? left : norm_block_rows(spec));
+}
+/// Returns the number of blocks that normalize all rows of a group of channels.
+template <class Spec>
+MINUET_HD constexpr i64 norm_blocks(const Spec& spec, i64 rows) {
+  return (rows + norm_block_rows(spec) - 1) / norm_block_rows(spec);
+}
+
 /// Holds the moments of `count` numbers. The mean of no numbers is 0.
 struct Moments {
   float count, mean, squares;
 };
 
-/// Adds moments to each other. All sums are of differences from the first mean.
-struct MomentsSum {
+/// Merges moments. Differences are taken from the first mean, and squares are those of differences from the
+/// merged mean, so that no rounding error grows with the size of the means.
+template <i32 Parts>
+MINUET_HD Moments merged(const Moments* parts) {
   float shift = 0, count = 0, sum = 0, squares = 0;
-
-  MINUET_HD void add(const Moments& part) {
-    if (part.count == 0) return;
-    if (count == 0) shift = part.mean;
-    const float difference = part.mean - shift, weighted = difference * part.count;
-    count += part.count;
-    sum += weighted;
-    squares += multiply_add(weighted, difference, part.squares);
+  float differences[Parts];
+  MINUET_UNROLL
+  for (i32 i = 0; i < Parts; ++i) {
+    if (count == 0) shift = parts[i].mean;
+    count += parts[i].count;
   }
-  MINUET_HD Moments moments() const {
-    if (count == 0) return {0, 0, 0};
-    const float difference = sum / count;
-    const float rest = squares - sum * difference;
-    // A comparison that is false for NaN keeps NaN.
-    return {count, shift + difference, rest < 0 ? 0 : rest};
+  if (count == 0) return {0, 0, 0};
+  MINUET_UNROLL
+  for (i32 i = 0; i < Parts; ++i) {
+    differences[i] = parts[i].count == 0 ? 0 : parts[i].mean - shift;
+    sum = multiply_add(parts[i].count, differences[i], sum);
   }
-};
-MINUET_HD Moments merged(const Moments& a, const Moments& b) {
-  MomentsSum sum;
-  sum.add(a);
-  sum.add(b);
-  return sum.moments();
+  const float mean = sum / count;
+  MINUET_UNROLL
+  for (i32 i = 0; i < Parts; ++i) {
+    if (parts[i].count == 0) continue;
+    const float difference = differences[i] - mean;
+    squares += multiply_add(parts[i].count * difference, difference, parts[i].squares);
+  }
+  return {count, shift + mean, squares};
 }
 
 /// Returns 1 / the standard deviation.
@@ -213,19 +268,37 @@ MINUET_HD float inverse_std_of(const Moments& moments, float eps) {
   return 1.0f / square_root(variance + eps);
 }
 
+/// Holds what the statistics of a channel are made of, besides the moments of the parts. A kernel loads it
+/// while it waits for these.
+struct NormChannelState {
+  float shift;  // Is added to the mean.
+  float running_mean, running_variance;
+  float share;  // Is that of the batch in the running statistics.
+};
+MINUET_HD NormChannelState channel_state(const BatchNormParams& params, i64 channel) {
+  const RunningStatistics& running = params.running;
+  NormChannelState state = {};
+  if (params.moments == nullptr) state.shift = params.shift[channel];
+  if (params.saved == nullptr || running.mean == nullptr) return state;
+  state.running_mean = running.mean[channel];
+  state.running_variance = running.variance[channel];
+  state.share =
+      running.is_cumulative != 0 ? 1.0f / static_cast<float>(*running.batches + 1) : running.momentum;
+  return state;
+}
+
 /// Takes the moments of a channel into the running statistics.
-MINUET_HD void update_running(const RunningStatistics& running, i64 channel, const Moments& moments) {
+MINUET_HD void update_running(const RunningStatistics& running, i64 channel, const NormChannelState& state,
+                              const Moments& moments) {
   if (running.mean == nullptr) return;
-  const float mean = running.mean[channel], variance = running.variance[channel];
-  float new_mean = mean, new_variance = variance;
+  float new_mean = state.running_mean, new_variance = state.running_variance;
   if (moments.count > 0) {
-    const float share =
-        running.is_cumulative != 0 ? 1.0f / static_cast<float>(*running.batches + 1) : running.momentum;
+    const float share = state.share;
     const float unbiased = moments.count > 1 ? moments.squares / (moments.count - 1) : 0;
     // With the share 1 the old values do not count, and a product of 0 and NaN would keep NaN.
     const bool replaces = share == 1;
-    new_mean = replaces ? moments.mean : (1 - share) * mean + share * moments.mean;
-    new_variance = replaces ? unbiased : (1 - share) * variance + share * unbiased;
+    new_mean = replaces ? moments.mean : (1 - share) * new_mean + share * moments.mean;
+    new_variance = replaces ? unbiased : (1 - share) * new_variance + share * unbiased;
   }
   running.new_mean[channel] = new_mean;
   running.new_variance[channel] = new_variance;
@@ -236,23 +309,30 @@ MINUET_HD void count_batch(const RunningStatistics& running, float count) {
 }
 
 /// Returns the number of parts whose moments are merged.
-MINUET_HD i64 moment_parts(const BatchNormParams& params, i64 rows) {
-  return params.moments != nullptr ? params.ranks : norm_pieces(rows);
+MINUET_HD i64 moment_parts(const BatchNormParams& params, const NormPieces& pieces) {
+  return params.moments != nullptr ? params.ranks : pieces.count();
+}
+/// Returns how many rows a rank has.
+MINUET_HD float count_of_rank(const BatchNormParams& params, i64 rank) {
+  const i64 channels = params.shape.channels;
+  return params.moments[rank * (2 * channels + 1) + 2 * channels];
 }
 /// Returns the moments that part number `part` has of a channel.
-MINUET_HD Moments moments_of_part(const BatchNormParams& params, i64 rows, i64 part, i64 channel) {
+MINUET_HD Moments moments_of_part(const BatchNormParams& params, const NormPieces& pieces, i64 part,
+                                  i64 channel) {
   const i64 channels = params.shape.channels;
   if (params.moments != nullptr) {
     const float* const rank = params.moments + part * (2 * channels + 1);
-    return {rank[2 * channels], rank[channel], rank[channels + channel]};
+    return {count_of_rank(params, part), rank[channel], rank[channels + channel]};
   }
-  const float* const piece = params.pieces + part * 2 * channels;
-  return {static_cast<float>(rows_of_piece(part, rows)), piece[channel], piece[channels + channel]};
+  const PieceSums piece = params.pieces[part * channels + channel];
+  return {static_cast<float>(pieces.rows_of(part)), piece.first, piece.second};
 }
 /// Stores the merged moments of a channel, and what follows from them.
-MINUET_HD void store_moments(const BatchNormParams& params, i64 channel, Moments moments) {
+MINUET_HD void store_moments(const BatchNormParams& params, i64 channel, const NormChannelState& state,
+                             Moments moments) {
   const i64 channels = params.shape.channels;
-  if (params.moments == nullptr && moments.count > 0) moments.mean += params.shift[channel];
+  if (params.moments == nullptr && moments.count > 0) moments.mean += state.shift;
   if (float* const merged = params.merged) {
     merged[channel] = moments.mean;
     merged[channels + channel] = moments.squares;
@@ -263,7 +343,7 @@ MINUET_HD void store_moments(const BatchNormParams& params, i64 channel, Moments
   saved[channel] = moments.mean;
   saved[channels + channel] = inverse_std_of(moments, params.eps);
   if (channel == 0) saved[2 * channels] = moments.count;
-  update_running(params.running, channel, moments);
+  update_running(params.running, channel, state, moments);
 }
 
 /// Holds what normalizes a channel.
@@ -274,17 +354,29 @@ MINUET_HD float normalized(const NormChannel& channel, float x) {
   return (x - channel.mean) * channel.scale + channel.bias;
 }
 
+/// Holds what the gradients of a channel's weight and bias are made of, besides the sums of the pieces. A
+/// kernel loads it while it waits for these.
+struct NormGradientState {
+  float inverse_std;
+  float weight_gradient, bias_gradient;  // Are 0 if nothing is added to them.
+};
+MINUET_HD NormGradientState gradient_state(const BatchNormGradientParams& params, i64 channel) {
+  NormGradientState state = {params.saved[params.shape.channels + channel], 0, 0};
+  if (params.adds != 0 && params.weight_gradient != nullptr)
+    state.weight_gradient = params.weight_gradient[channel];
+  if (params.adds != 0 && params.bias_gradient != nullptr)
+    state.bias_gradient = params.bias_gradient[channel];
+  return state;
+}
+
 /// Stores the sums of gradient and gradient * (input - mean) of a channel.
-MINUET_HD void store_norm_sums(const BatchNormGradientParams& params, i64 channel, float sum, float product) {
-  const i64 channels = params.shape.channels;
-  product *= params.saved[channels + channel];
+MINUET_HD void store_norm_sums(const BatchNormGradientParams& params, i64 channel,
+                               const NormGradientState& state, float sum, float product) {
+  product *= state.inverse_std;
   params.sums[channel] = sum;
-  params.sums[channels + channel] = product;
-  const bool adds = params.adds != 0;
-  if (float* const bias = params.bias_gradient) bias[channel] = adds ? bias[channel] + sum : sum;
-  if (float* const weight = params.weight_gradient) {
-    weight[channel] = adds ? weight[channel] + product : product;
-  }
+  params.sums[params.shape.channels + channel] = product;
+  if (float* const bias = params.bias_gradient) bias[channel] = state.bias_gradient + sum;
+  if (float* const weight = params.weight_gradient) weight[channel] = state.weight_gradient + product;
 }
 MINUET_HD float mean_of_sum(float sum, float count) { return count > 0 ? sum / count : 0; }
 /// Returns the gradient of an input. `mean` is the mean of the gradients, and `slope` that of gradient *

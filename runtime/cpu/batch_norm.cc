@@ -15,10 +15,11 @@ using Values = float[kTaskChannels];
 struct NormTask {
   const VectorKernels& kernels;
   DType dtype;  // Is a storage type.
+  NormPieces pieces;
   i64 piece, first, count;
 
-  i64 begin() const { return piece * kNormRows; }
-  i64 end(i64 rows) const { return std::min(rows, begin() + kNormRows); }
+  i64 begin() const { return pieces.begin(piece); }
+  i64 end(i64 rows) const { return std::min(rows, pieces.begin(piece + 1)); }
   char* at(const NormRows& rows, i64 row) const {
     return static_cast<char*>(rows.data) + (row * rows.ld + first) * dtype_bytes(dtype);
   }
@@ -50,19 +51,19 @@ struct NormTask {
   }
 };
 
-/// Calls work(task) for all pieces of `rows` rows and all channels.
+/// Calls work(task) for all pieces of the rows in front of `end`, and all channels.
 template <class Work>
-void for_tasks(ThreadPool& pool, const VectorKernels& kernels, DType dtype, i64 rows, i64 channels,
-               const Work& work) {
+void for_tasks(ThreadPool& pool, const VectorKernels& kernels, DType dtype, const NormPieces& pieces, i64 end,
+               i64 channels, const Work& work) {
   const i64 chunks = (channels + kTaskChannels - 1) / kTaskChannels;
-  pool.run(norm_pieces(rows) * chunks, [&](i64 number, i32 /*slot*/) {
+  pool.run(pieces.count_up_to(end) * chunks, [&](i64 number, i32 /*slot*/) {
     const i64 first = number % chunks * kTaskChannels;
-    work(NormTask{kernels, storage_type(dtype), number / chunks, first,
+    work(NormTask{kernels, storage_type(dtype), pieces, number / chunks, first,
                   std::min(kTaskChannels, channels - first)});
   });
 }
 
-/// Adds moments in double, as MomentsSum does in fp32.
+/// Adds moments in double. All sums are of differences from the first mean.
 struct WideMomentsSum {
   double shift = 0, count = 0, sum = 0, squares = 0;
 
@@ -86,7 +87,7 @@ struct WideMomentsSum {
 
 void CpuBatchNorms::sum(const BatchNormProblem& problem, const BatchNormParams& params) {
   const i64 rows = used_rows(params.shape), channels = problem.channels;
-  for_tasks(pool_, kernels_, problem.dtype, rows, channels, [&](const NormTask& task) {
+  for_tasks(pool_, kernels_, problem.dtype, NormPieces(rows), rows, channels, [&](const NormTask& task) {
     Values shift, x;
     double sum[kTaskChannels] = {}, squares[kTaskChannels] = {};
     task.load(params.input, 0, shift);
@@ -100,33 +101,33 @@ void CpuBatchNorms::sum(const BatchNormProblem& problem, const BatchNormParams& 
       }
     }
     const auto count = static_cast<double>(task.end(rows) - task.begin());
-    float* const piece = params.pieces + task.piece * 2 * channels + task.first;
+    PieceSums* const piece = params.pieces + task.piece * channels + task.first;
     for (i64 c = 0; c < task.count; ++c) {
       const Moments moments = WideMomentsSum{0, count, sum[c], squares[c]}.moments();
-      piece[c] = moments.mean;
-      piece[channels + c] = moments.squares;
+      piece[c] = {moments.mean, moments.squares};
     }
   });
 }
 
 void CpuBatchNorms::finish(const BatchNormParams& params) {
-  const i64 rows = used_rows(params.shape), channels = params.shape.channels;
-  pool_.run(channels, [&](i64 channel, i32 /*slot*/) {
+  const NormPieces pieces(used_rows(params.shape));
+  pool_.run(params.shape.channels, [&](i64 channel, i32 /*slot*/) {
     WideMomentsSum sum;
-    const i64 parts = moment_parts(params, rows);
-    for (i64 part = 0; part < parts; ++part) sum.add(moments_of_part(params, rows, part, channel));
-    store_moments(params, channel, sum.moments());
+    const i64 parts = moment_parts(params, pieces);
+    for (i64 part = 0; part < parts; ++part) sum.add(moments_of_part(params, pieces, part, channel));
+    store_moments(params, channel, channel_state(params, channel), sum.moments());
   });
 }
 
 void CpuBatchNorms::normalize(const BatchNormProblem& problem, const BatchNormParams& params) {
   const i64 rows = used_rows(params.shape), channels = problem.channels;
   count_batch(params.running, params.saved[2 * channels]);
-  for_tasks(pool_, kernels_, problem.dtype, params.shape.rows, channels, [&](const NormTask& task) {
+  const i64 all = params.shape.rows;
+  for_tasks(pool_, kernels_, problem.dtype, NormPieces(rows), all, channels, [&](const NormTask& task) {
     NormChannel norm[kTaskChannels];
     task.load_channels(params.saved, channels, params.weight, params.bias, norm);
     Values x, residual;
-    for (i64 row = task.begin(); row < task.end(params.shape.rows); ++row) {
+    for (i64 row = task.begin(); row < task.end(all); ++row) {
       if (row < rows) {
         task.load(params.input, row, x);
         for (i64 c = 0; c < task.count; ++c) x[c] = normalized(norm[c], x[c]);
@@ -147,7 +148,7 @@ void CpuBatchNorms::sum_gradients(const BatchNormProblem& problem, const BatchNo
   const i64 rows = used_rows(params.shape), channels = problem.channels;
   const bool stores = params.residual_gradient.data != nullptr;
   const i64 end = stores ? params.shape.rows : rows;
-  for_tasks(pool_, kernels_, problem.dtype, end, channels, [&](const NormTask& task) {
+  for_tasks(pool_, kernels_, problem.dtype, NormPieces(rows), end, channels, [&](const NormTask& task) {
     NormChannel norm[kTaskChannels];
     task.load_channels(params.saved, channels, params.weight, params.bias, norm);
     Values x, gradient, masked;
@@ -170,24 +171,23 @@ void CpuBatchNorms::sum_gradients(const BatchNormProblem& problem, const BatchNo
         task.store(params.residual_gradient, row, gradient);
     }
     if (task.begin() >= rows) return;
-    float* const piece = params.pieces + task.piece * 2 * channels + task.first;
-    for (i64 c = 0; c < task.count; ++c) {
-      piece[c] = static_cast<float>(sum[c]);
-      piece[channels + c] = static_cast<float>(product[c]);
-    }
+    PieceSums* const piece = params.pieces + task.piece * channels + task.first;
+    for (i64 c = 0; c < task.count; ++c)
+      piece[c] = {static_cast<float>(sum[c]), static_cast<float>(product[c])};
   });
 }
 
 void CpuBatchNorms::finish_gradients(const BatchNormGradientParams& params) {
-  const i64 pieces = norm_pieces(used_rows(params.shape)), channels = params.shape.channels;
+  const i64 pieces = NormPieces(used_rows(params.shape)).count(), channels = params.shape.channels;
   pool_.run(channels, [&](i64 channel, i32 /*slot*/) {
     double sum = 0, product = 0;
     for (i64 piece = 0; piece < pieces; ++piece) {
-      const float* const sums = params.pieces + piece * 2 * channels;
-      sum += static_cast<double>(sums[channel]);
-      product += static_cast<double>(sums[channels + channel]);
+      const PieceSums& sums = params.pieces[piece * channels + channel];
+      sum += static_cast<double>(sums.first);
+      product += static_cast<double>(sums.second);
     }
-    store_norm_sums(params, channel, static_cast<float>(sum), static_cast<float>(product));
+    store_norm_sums(params, channel, gradient_state(params, channel), static_cast<float>(sum),
+                    static_cast<float>(product));
   });
 }
 
@@ -197,7 +197,8 @@ void CpuBatchNorms::normalize_gradients(const BatchNormProblem& problem,
   const float count = params.saved[2 * channels];
   const bool is_masked = problem.mask() == ReluMask::Output;
   const NormRows& gradients = is_masked ? params.residual_gradient : params.out_gradient;
-  for_tasks(pool_, kernels_, problem.dtype, params.shape.rows, channels, [&](const NormTask& task) {
+  const i64 all = params.shape.rows;
+  for_tasks(pool_, kernels_, problem.dtype, NormPieces(rows), all, channels, [&](const NormTask& task) {
     NormChannel norm[kTaskChannels];
     task.load_channels(params.saved, channels, params.weight, params.bias, norm);
     Values x, gradient, masked, mean, slope;
@@ -206,7 +207,7 @@ void CpuBatchNorms::normalize_gradients(const BatchNormProblem& problem,
       mean[c] = mean_of_sum(params.sums[channel], count);
       slope[c] = mean_of_sum(params.sums[channels + channel], count) * params.saved[channels + channel];
     }
-    for (i64 row = task.begin(); row < task.end(params.shape.rows); ++row) {
+    for (i64 row = task.begin(); row < task.end(all); ++row) {
       if (row < rows) {
         task.load(params.input, row, x);
         task.load(gradients, row, gradient);

@@ -11,10 +11,15 @@ llvm::Error launch_items(Launcher& launcher, FoundKernels<Spec>& kernels, const 
   return launcher.launch_stride(kernel, items * spec.threads, params);
 }
 
-/// Returns the number of items of a kernel that works on all rows.
+/// Returns the largest number of items of a kernel that sums pieces.
+template <class Spec>
+i64 piece_items(const Spec& spec, const NormShape& shape) {
+  return most_norm_pieces(shape.rows) * norm_groups(spec, shape.channels);
+}
+/// Returns the number of items of a kernel that normalizes all rows.
 template <class Spec>
 i64 row_items(const Spec& spec, const NormShape& shape) {
-  return norm_pieces(shape.rows) * norm_groups(spec, shape.channels);
+  return norm_blocks(spec, shape.rows) * norm_groups(spec, shape.channels);
 }
 
 }  // namespace
@@ -24,7 +29,7 @@ llvm::Error BatchNormStep::forward(const BatchNormChoice& choice, NormSteps step
   MINUET_TRY(launcher_.mark(Stage::Gather));
   const NormShape& shape = params.shape;
   if (steps != NormSteps::Apply)
-    MINUET_TRY(launch_items(launcher_, sum_, choice.sum, row_items(choice.sum, shape), params));
+    MINUET_TRY(launch_items(launcher_, sum_, choice.sum, piece_items(choice.sum, shape), params));
   MINUET_TRY(
       launch_items(launcher_, finish_, choice.finish, ceil_div(shape.channels, kFinishedChannels), params));
   if (steps == NormSteps::Sum) return llvm::Error::success();
@@ -38,12 +43,13 @@ llvm::Error BatchNormStep::backward(const BatchNormChoice& choice, NormSteps ste
   const NormShape& shape = params.shape;
   if (steps != NormSteps::Apply) {
     MINUET_TRY(launch_items(launcher_, sum_gradients_, choice.sum_gradients,
-                            row_items(choice.sum_gradients, shape), params));
+                            piece_items(choice.sum_gradients, shape), params));
     MINUET_TRY(launch_items(launcher_, finish_gradients_, choice.finish_gradients,
                             ceil_div(shape.channels, kFinishedChannels), params));
   }
   if (steps == NormSteps::Sum || shape.rows == 0) return llvm::Error::success();
   BatchNormGradientParams masked = params;
+  masked.is_first = steps == NormSteps::Apply ? 1 : 0;
   if (choice.problem.mask() == ReluMask::Output) masked.out_gradient = params.residual_gradient;
   return launch_items(launcher_, normalize_gradients_, choice.normalize_gradients,
                       row_items(choice.normalize_gradients, shape), masked);

@@ -7,7 +7,7 @@ namespace minuet {
 NormWorkspace::NormWorkspace(i32 channels, i64 most_rows, void* base) {
   // Earlier work may still use the memory, so the gaps between the parts are not poisoned.
   Placement parts(static_cast<char*>(base), /*idle=*/false);
-  pieces = parts.take<float>(norm_pieces(most_rows) * 2 * channels);
+  pieces = parts.take<PieceSums>(most_norm_pieces(most_rows) * channels);
   sums = parts.take<float>(2 * i64{channels});
   bytes = parts.bytes();
 }

@@ -11,7 +11,8 @@ enum class NormSteps : i32 { Sum, Apply, Both };
 
 /// Divides the workspace of a step that sums. A forward step stores the first row in `sums`.
 struct NormWorkspace {
-  float *pieces = nullptr, *sums = nullptr;
+  PieceSums* pieces = nullptr;
+  float* sums = nullptr;
   i64 bytes = 0;
 
   NormWorkspace(i32 channels, i64 most_rows, void* base);

@@ -4,7 +4,9 @@
 // The kernels come after features.h, which defines the shim's names that they use.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
+#include <limits>
 
 #include "kernels_templates/batch_norm/finish_moments.h"
 #include "kernels_templates/batch_norm/finish_norm_gradients.h"
@@ -62,9 +64,9 @@ std::vector<u32> norm_bits(i64 rows, i64 capacity, i32 channels, i32 blocks) {
     weight.push_back(static_cast<float>(random.uniform(0.5, 2)));
     bias.push_back(static_cast<float>(random.uniform(-1, 1)));
   }
-  std::vector<float> pieces =
-                         poisoned<float>(static_cast<std::size_t>(norm_pieces(capacity)) * 2 * width + 1),
-                     shift = poisoned<float>(width), saved = poisoned<float>(2 * width + 1),
+  std::vector<PieceSums> pieces =
+      poisoned<PieceSums>(static_cast<std::size_t>(most_norm_pieces(capacity)) * width + 1);
+  std::vector<float> shift = poisoned<float>(width), saved = poisoned<float>(2 * width + 1),
                      sums = poisoned<float>(2 * width), weight_gradient(width, 1.0f),
                      bias_gradient(width, -1.0f);
   const i32 count = static_cast<i32>(rows);
@@ -185,29 +187,114 @@ TEST(BatchNorm, OfFewRows) {
   }
 }
 
+/// Pieces are larger where there are many rows, and those of one thread are then of several batches.
+TEST(BatchNorm, OfPiecesOfManyRows) {
+  expect_norm<Kernels<DType::F32, 4, 1, ReluMask::Input>>(132000, 132100, 1, 40);
+}
+
+/// With a capacity of so many rows that pieces would be longer if they depended on it, the numbers of
+/// channels have the same bits.
+TEST(BatchNorm, OfFewRowsOfALargeCapacity) {
+  using K = Kernels<DType::F32, 4, 1, ReluMask::Output>;
+  constexpr std::size_t kNumbers = 9;  // Those of one channel.
+  const std::vector<u32> bits = norm_bits<K>(900, 900, 1, 5), wide = norm_bits<K>(900, 132000, 1, 30);
+  ASSERT_GT(bits.size(), kNumbers);
+  EXPECT_EQ(std::vector<u32>(wide.begin(), wide.begin() + kNumbers),
+            std::vector<u32>(bits.begin(), bits.begin() + kNumbers));
+}
+
+TEST(BatchNorm, PiecesCoverTheRowsOnce) {
+  for (const i64 rows : {i64{0}, i64{1}, i64{127}, i64{128}, i64{129}, i64{131072}, i64{131073}, i64{1} << 20,
+                         (i64{1} << 31) - 1}) {
+    const NormPieces pieces(rows);
+    EXPECT_LE(pieces.count(), most_norm_pieces(rows));
+    i64 covered = 0;
+    for (i64 piece = 0; piece < pieces.count(); ++piece) {
+      EXPECT_EQ(pieces.begin(piece), covered);
+      EXPECT_GT(pieces.rows_of(piece), 0);
+      covered += pieces.rows_of(piece);
+    }
+    EXPECT_EQ(covered, rows);
+    EXPECT_EQ(pieces.count_up_to(rows), pieces.count());
+    EXPECT_EQ(pieces.count_up_to(pieces.begin(pieces.count()) + 1), pieces.count() + 1) << "a row of padding";
+    EXPECT_LE(most_norm_pieces(rows), most_norm_pieces(rows + 1)) << "more rows need no less memory";
+  }
+}
+
+/// The moments of more ranks than the threads of a channel load at once, of which some have no rows.
+TEST(BatchNorm, OfManyRanks) {
+  constexpr FinishMomentsSpec kFinish{.threads = 64};
+  constexpr i64 kChannels = 6, kNumbers = 2 * kChannels + 1;
+  for (const i64 ranks : {1, 3, 64, 65, 200}) {
+    Random random(static_cast<std::uint64_t>(ranks));
+    std::vector<std::vector<double>> rows(kChannels);
+    std::vector<float> moments;
+    for (i64 rank = 0; rank < ranks; ++rank) {
+      // The mean that a rank without rows gives does not count.
+      const i64 count = ranks > 1 && rank % 4 == 0 ? 0 : 1 + rank % 7;
+      std::vector<float> means, squares;
+      for (std::size_t c = 0; c < kChannels; ++c) {
+        std::vector<float> numbers;
+        double mean = 0, square = 0;
+        for (i64 i = 0; i < count; ++i) numbers.push_back(static_cast<float>(1e3 + random.uniform(-1, 1)));
+        for (const float number : numbers) mean += static_cast<double>(number) / static_cast<double>(count);
+        const auto stored = static_cast<float>(mean);
+        for (const float number : numbers) {
+          rows[c].push_back(static_cast<double>(number));
+          square += (static_cast<double>(number) - mean) * (static_cast<double>(number) - mean);
+        }
+        means.push_back(count == 0 ? std::numeric_limits<float>::quiet_NaN() : stored);
+        squares.push_back(static_cast<float>(square));
+      }
+      moments.insert(moments.end(), means.begin(), means.end());
+      moments.insert(moments.end(), squares.begin(), squares.end());
+      moments.push_back(static_cast<float>(count));
+    }
+    std::vector<float> merged = poisoned<float>(kNumbers), again = merged;
+    BatchNormParams params = {};
+    params.shape = {0, nullptr, kChannels};
+    params.moments = moments.data(), params.ranks = ranks, params.merged = merged.data();
+    shim::launch(&finish_moments<kFinish>, params, {.blocks = 1, .threads = 64});
+    params.merged = again.data();
+    shim::launch(&finish_moments<kFinish>, params, {.blocks = 3, .threads = 64});
+    EXPECT_EQ(again, merged);
+    EXPECT_EQ(merged.back(), static_cast<float>(rows[0].size()));
+    for (std::size_t c = 0; c < kChannels; ++c) {
+      double mean = 0, square = 0;
+      for (const double number : rows[c]) mean += number / static_cast<double>(rows[c].size());
+      for (const double number : rows[c]) square += (number - mean) * (number - mean);
+      EXPECT_NEAR(static_cast<double>(merged[c]), mean, 1e-4) << ranks;
+      EXPECT_NEAR(static_cast<double>(merged[kChannels + c]), square, 1e-3 * square + 1e-6) << ranks;
+    }
+  }
+}
+
+/// Returns the merged moments of `Count` numbers, which are added to `numbers`.
+template <i32 Count>
+Moments moments_of_numbers(Random& random, std::vector<double>& numbers) {
+  std::array<Moments, Count> parts;
+  for (Moments& part : parts) {
+    part = {1, static_cast<float>(1e4 + random.uniform(-1, 1)), 0};
+    numbers.push_back(static_cast<double>(part.mean));
+  }
+  return merged<Count>(parts.data());
+}
+
 TEST(BatchNorm, MergesMoments) {
   Random random(3);
   std::vector<double> numbers;
-  MomentsSum all;
-  for (const i32 count : {5, 0, 1, 300}) {
-    MomentsSum part;
-    for (i32 i = 0; i < count; ++i) {
-      numbers.push_back(1e4 + random.uniform(-1, 1));
-      const auto number = static_cast<float>(numbers.back());
-      numbers.back() = static_cast<double>(number);
-      part.add(Moments{1, number, 0});
-    }
-    all.add(part.moments());
-  }
+  const Moments five = moments_of_numbers<5>(random, numbers), one = moments_of_numbers<1>(random, numbers);
+  const Moments parts[] = {five, {0, 0, 0}, one, moments_of_numbers<300>(random, numbers)};
+  const Moments all = merged<4>(parts);
   double mean = 0, squares = 0;
   for (const double number : numbers) mean += number / static_cast<double>(numbers.size());
   for (const double number : numbers) squares += (number - mean) * (number - mean);
-  const Moments moments = all.moments();
-  EXPECT_EQ(moments.count, 306);
-  EXPECT_NEAR(static_cast<double>(moments.mean), mean, 1e-3);
-  EXPECT_NEAR(static_cast<double>(moments.squares), squares, 2e-3 * squares);
-  EXPECT_EQ(merged({0, 0, 0}, moments).mean, moments.mean);
-  EXPECT_EQ(merged(moments, {0, 0, 0}).squares, moments.squares);
+  EXPECT_EQ(all.count, 306);
+  EXPECT_NEAR(static_cast<double>(all.mean), mean, 1e-3);
+  EXPECT_NEAR(static_cast<double>(all.squares), squares, 2e-3 * squares);
+  const Moments behind_none[] = {{0, 0, 0}, all}, before_none[] = {all, {0, 0, 0}};
+  EXPECT_EQ(merged<2>(behind_none).mean, all.mean);
+  EXPECT_EQ(merged<2>(before_none).squares, all.squares);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "codegen/choose/ops/batch_norm.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numeric>
@@ -10,6 +11,7 @@ namespace minuet {
 namespace {
 
 constexpr i32 kMostLanes = 8;
+constexpr i32 kLeastSumThreads = 64;
 
 /// Returns how many vectors of a row a block works on. It is a power of two. If the row has more vectors than
 /// half of kMostLanes, it is kMostLanes or half of that, because fewer neighbouring vectors would not fill a
@@ -20,6 +22,10 @@ i32 choose_lanes(i32 vectors) {
   const i32 rest = vectors % kMostLanes;
   return rest == 0 || rest > kMostLanes / 2 ? kMostLanes : kMostLanes / 2;
 }
+
+/// Returns the threads of a block that sums pieces. If a row has few vectors, small blocks keep as many loads
+/// of a piece in flight for each thread as large ones do.
+i32 choose_sum_threads(i32 lanes) { return std::max(kLeastNormRows / kNormBatch * lanes, kLeastSumThreads); }
 
 llvm::Error check_momentum(const BatchNormProblem& problem) {
   if (problem.is_cumulative && !problem.has_running_mean) {
@@ -62,13 +68,15 @@ llvm::Error validate(const BatchNormProblem& problem) {
   const i32 lanes = choose_lanes(row_bytes / vector_bytes);
   BatchNormChoice choice;
   choice.problem = problem;
-  choice.sum = {.io = io, .vector_bytes = vector_bytes, .lanes = lanes};
+  const i32 sum_threads = choose_sum_threads(lanes);
+  choice.sum = {.io = io, .vector_bytes = vector_bytes, .lanes = lanes, .threads = sum_threads};
   choice.normalize = {.io = io,
                       .vector_bytes = vector_bytes,
                       .lanes = lanes,
                       .has_residual = problem.has_residual,
                       .has_relu = problem.has_relu};
-  choice.sum_gradients = {.io = io, .vector_bytes = vector_bytes, .lanes = lanes, .mask = problem.mask()};
+  choice.sum_gradients = {
+      .io = io, .vector_bytes = vector_bytes, .lanes = lanes, .mask = problem.mask(), .threads = sum_threads};
   // If there is a residual, the second kernel reads the residual's gradient, to which the mask is already
   // applied.
   const ReluMask mask = problem.mask() == ReluMask::Input ? ReluMask::Input : ReluMask::None;
