@@ -150,7 +150,9 @@ llvm::Error TrainingStep::add_tensors(minuet_plan* network, int64_t batch_size) 
   const auto add = [&](const minuet_tensor_info& info,
                        std::vector<minuet_array>& list) -> llvm::Expected<void*> {
     minuet_array array = array_of(nullptr, info.shape, info.rank, info.element);
-    array.shape[0] = info.rank > 2 ? batch_size : capacities_[static_cast<size_t>(info.level)];
+    // A dense tensor, and a level without axes, have a row for each batch item.
+    array.shape[0] =
+        info.rank > 2 || info.axes == 0 ? batch_size : capacities_[static_cast<size_t>(info.level)];
     const int64_t element =
         info.element == MINUET_ELEMENT_I32 ? static_cast<int64_t>(sizeof(int32_t)) : dtype_bytes(dtype_);
     MINUET_ASSIGN(array.data, allocate(elements_of(array) * element));
