@@ -163,6 +163,9 @@ def test_frozen_batch_norms_are_an_affine_step(device, context, generator):
     gradients = step.backward(result.kept, g)
     np.testing.assert_allclose(step.host(gradients.inputs[0])[:ROWS], g * scale, rtol=1e-4, atol=1e-5)
     assert gradients.parameters.keys() == {"bn.weight", "bn.bias"}
+    for name in ("statistics", "batch_count", "new_batch_count"):
+        with pytest.raises(ValueError, match=f"^{name} is given, but the batch norms are frozen"):
+            step.forward(x, **{name: {}})
 
 
 def test_memory_of_the_caller(device, context, generator):
@@ -188,6 +191,8 @@ def test_memory_of_the_caller(device, context, generator):
     small = device.empty(8, "uint8")
     with pytest.raises(minuet.ResourceExhaustedError, match="kept has"):
         step.forward(x, kept=small)
+    with pytest.raises(ValueError, match="kept is None"):
+        step.backward(None, g)
 
 
 DENSE = {
