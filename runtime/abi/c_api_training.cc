@@ -1,6 +1,4 @@
 // Implements training.h: the forward and the backward pass of a network.
-#include <cmath>
-
 #include "codegen/base/number_text.h"
 #include "runtime/abi/pyramid_options.h"
 #include "runtime/abi/single_op.h"

@@ -1,7 +1,6 @@
 // Does the work of the backward pass that no op does.
 #include <algorithm>
 
-#include "runtime/program/ops/convolution.h"
 #include "runtime/training/pass_steps.h"
 
 namespace minuet {
@@ -13,7 +12,7 @@ BackwardSteps::BackwardSteps(Execution& execution, std::shared_ptr<const Trainin
       weights_(pass_.parameters.size()),
       pairs_(pass_.program.maps.size()) {
   for (const ParameterGradientUse& use : pass_.parameters) {
-    if (use.map < 0 || use.out_gradient < 0) continue;
+    if (!use.reads_pairs()) continue;
     Pairs& list = pairs_[use.map];
     list.is_needed = true;
     list.most = execution.map(use.map).queries * pass_.program.maps[use.map].volume();
@@ -68,7 +67,9 @@ llvm::Error BackwardSteps::take(const BackwardArguments& given) {
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     gradients_[i] = static_cast<float*>(given.gradients[i].data);
     if (passes_->parameters[i].role == ParameterRole::Weight || gradients_[i] == nullptr) continue;
-    MINUET_TRY(vector_in(given.gradients[i], given.order, passes_->parameters[i]).takeError());
+    if (llvm::Error error = vector_in(given.gradients[i], given.order, passes_->parameters[i]).takeError()) {
+      return annotate(std::move(error), "the gradient");
+    }
   }
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     const ParameterGradientUse& use = pass_.parameters[i];
@@ -113,10 +114,7 @@ llvm::Error BackwardSteps::list_pairs(i32 map) {
     return execution_.placed_pyramid().export_pairs(number, list.pairs, list.most, list.count,
                                                     /*in_set_order=*/true);
   }
-  MapView view = execution_.map(map);
-  view.rows = nullptr;
   PairsRequest request;
-  request.map = &view;
   request.query_count = execution_.level(pass_.program.maps[map].coarse).count;
   request.most_queries = list.most;
   request.offsets = list.pairs;
@@ -229,6 +227,8 @@ llvm::Error BackwardSteps::run_parameter(const ParameterGradientUse& use, const 
 }
 
 llvm::Error BackwardSteps::run_affine(const AffineGradientUse& use) {
+  float *const scale = gradient_of(use.scale), *const shift = gradient_of(use.shift);
+  if (scale == nullptr && shift == nullptr) return llvm::Error::success();
   AffineGradientRequest request;
   request.choice = &use.choice;
   const Tensor input = execution_.tensor_at(use.input), gradient = execution_.tensor_at(use.out_gradient);
@@ -236,8 +236,6 @@ llvm::Error BackwardSteps::run_affine(const AffineGradientUse& use) {
   request.gradient = gradient.data, request.gradient_ld = gradient.ld;
   request.rows = gradient.rows;
   request.row_count = level_of(use.out_gradient).count;
-  float *const scale = gradient_of(use.scale), *const shift = gradient_of(use.shift);
-  if (scale == nullptr && shift == nullptr) return llvm::Error::success();
   request.scale_gradient = scale ? scale : unwanted_;
   request.shift_gradient = shift ? shift : unwanted_;
   request.adds = given_->adds;

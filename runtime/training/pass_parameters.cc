@@ -87,7 +87,6 @@ void PassParameters::place(Placement& parts) {
     const ConvolutionProblem* const problem = convolution_of(op);
     const bool scales = problem ? problem->scale_shift : !op.affines.empty();
     layer.weight = parts.take<char>(layer.weight_bytes);
-    layer.image = nullptr;
     layer.scale = layer.use.scale >= 0 ? parts.take<float>(channels) : nullptr;
     layer.shift = layer.use.shift >= 0 ? parts.take<float>(channels) : nullptr;
     layer.pointers.clear();
@@ -97,10 +96,9 @@ void PassParameters::place(Placement& parts) {
       } else if (image.part == ParameterPart::Shift) {
         layer.pointers.push_back(!scales ? nullptr : layer.shift ? layer.shift : zeros_);
       } else if (image.weight.fused) {
-        layer.image = parts.take<char>(fused_image_bytes(*image.weight.fused));
-        jobs_.push_back(
-            {layer.weight, layer.image, *image.weight.fused, fused_image_shape(*image.weight.fused)});
-        layer.pointers.push_back(layer.image);
+        char* const stored = parts.take<char>(fused_image_bytes(*image.weight.fused));
+        jobs_.push_back({layer.weight, stored, *image.weight.fused, fused_image_shape(*image.weight.fused)});
+        layer.pointers.push_back(stored);
       } else {
         layer.pointers.push_back(layer.weight);
       }

@@ -40,9 +40,8 @@ class PassParameters {
   llvm::Error enqueue();
   /// Returns pointers to the parameters of a layer, in the order of parameter_images().
   llvm::ArrayRef<const void*> of(i32 layer) const { return layers_[layer].pointers; }
-  /// Returns the address of as many numbers 1 or 0 as any vector has. enqueue() writes them.
+  /// Returns the address of as many numbers 1 as any vector has. enqueue() writes them.
   const float* ones() const { return ones_; }
-  const float* zeros() const { return zeros_; }
 
  private:
   struct Layer {
@@ -51,7 +50,6 @@ class PassParameters {
     i64 weight_bytes = 0;  // Is the size of the stored weight, whose elements are in Minuet's order.
     FoundWeight given_weight;
     char* weight = nullptr;
-    char* image = nullptr;  // Is null if the kernels read the stored weight.
     float *scale = nullptr, *shift = nullptr;
     std::vector<const void*> pointers;
   };

@@ -66,6 +66,9 @@ struct ParameterGradientUse {
   i32 out_gradient = -1;    // Is a tensor of the backward pass, or -1 if nothing depends on the parameter.
   i32 map = -1;             // Is the kernel map of the convolution.
   bool is_swapped = false;  // Says whether the convolution reads the map from its coarser side.
+
+  /// Returns true if the gradient is one of a weight that the pairs of the map give.
+  bool reads_pairs() const { return map >= 0 && out_gradient >= 0; }
 };
 
 /// Describes the gradients of the scale and the shift of an Affine step.
@@ -95,8 +98,8 @@ enum class StepKind : i32 {
 struct PassStep {
   StepKind kind = StepKind::Layer;
   i32 number = 0;  // Is the element of the list. For ClearTensor it is the tensor, which gets zeros.
-  i32 block =
-      -1;  // Is the residual or bottleneck block of the network that a step of the forward pass is in.
+  // Is the residual or bottleneck block of the network that a step of the forward pass is in, or -1.
+  i32 block = -1;
 };
 
 struct ForwardPass {
