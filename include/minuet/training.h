@@ -65,7 +65,11 @@ typedef struct minuet_training_options {
   int32_t is_cumulative; /* 1: all batches have the same share instead, and momentum is 0 */
   int32_t recompute_blocks; /* 1: the backward call computes again what lies inside the residual and
                                bottleneck blocks, so that only their inputs are kept. The bits are the same */
-  int32_t reserved;         /* 0 */
+  /* 2: on a GPU, the backward call computes the gradients of parameters beside those of the inputs of layers,
+   * on a stream of its own, which waits for the caller's stream and for which the caller's stream waits. That
+   * may be faster for clouds that do not fill the GPU. The bits are the same, and the backward workspace is
+   * larger. 1: all work is on the caller's stream. 0: the library chooses, and chooses 1 so far */
+  int32_t branches;
 } minuet_training_options;
 #define MINUET_TRAINING_OPTIONS_INIT \
   { sizeof(minuet_training_options), 0, 0, 0, 0, 0, 0, 0 }

@@ -22,7 +22,9 @@ namespace {
         "momentum is {0}, but is_cumulative gives all batches the same share: set momentum to 0",
         number_text(given.momentum));
   }
+  MINUET_TRY(check_choice(given.branches, 2, "branches"));
   TrainingOptions options;
+  options.has_branches = given.branches == 2;
   options.input_gradients = given.input_gradients;
   options.freezes_batch_norms = given.frozen_batch_norms != 0;
   options.recomputes_blocks = given.recompute_blocks != 0;

@@ -19,7 +19,7 @@ BackwardSteps::BackwardSteps(Execution& execution, std::shared_ptr<const Trainin
   }
 }
 
-i64 BackwardSteps::workspace_bytes() const {
+i64 BackwardSteps::parameter_bytes() const {
   const GradientOperations& gradients = execution_.engine().gradients();
   i64 bytes = 0;
   for (const ParameterGradientUse& use : pass_.parameters) {
@@ -30,6 +30,11 @@ i64 BackwardSteps::workspace_bytes() const {
   for (const AffineGradientUse& use : pass_.affines) {
     bytes = std::max(bytes, gradients.workspace_bytes(use.choice, level_of(use.out_gradient).rows));
   }
+  return bytes;
+}
+
+i64 BackwardSteps::group_bytes() const {
+  i64 bytes = 0;
   for (const GroupGradientUse& use : pass_.groups) {
     bytes = std::max(bytes, group_gradient_bytes(use.choice.problem, level_of(use.out_gradient).rows));
   }
@@ -52,7 +57,13 @@ void BackwardSteps::place(Placement& parts, Placement& kept) {
     list.pairs = parts.take<i32>(3 * list.most);
     list.count = parts.take<i32>(1);
   }
-  workspace_ = parts.take<char>(workspace_bytes());
+  if (pass_.has_branches) {
+    // A branch works beside the other steps, so it has a workspace of its own.
+    parameter_workspace_ = parts.take<char>(parameter_bytes());
+    group_workspace_ = parts.take<char>(group_bytes());
+  } else {
+    parameter_workspace_ = group_workspace_ = parts.take<char>(std::max(parameter_bytes(), group_bytes()));
+  }
   i64 channels = 0;
   for (const AffineGradientUse& use : pass_.affines) {
     channels = std::max<i64>(channels, use.choice.problem.channels);
@@ -152,6 +163,13 @@ llvm::Error BackwardSteps::run(const PassStep& step) {
     }
     case StepKind::Norm:
       return run_again(pass_.recomputed_norms[step.number]);
+    case StepKind::BeginBranch:
+      return execution_.engine().begin_branch();
+    case StepKind::EndBranch:
+      execution_.engine().end_branch();
+      break;
+    case StepKind::JoinBranch:
+      return execution_.engine().join_branch();
     case StepKind::Layer:
       break;
   }
@@ -206,7 +224,7 @@ llvm::Error BackwardSteps::run_parameter(const ParameterGradientUse& use, const 
     request.gradient_count = level_of(use.out_gradient).count;
   }
   request.adds = given_->adds;
-  request.workspace = workspace_;
+  request.workspace = parameter_workspace_;
   if (!use.choice.problem.weight) {
     request.bias_gradient = result;
     return execution_.engine().gradients().compute(request);
@@ -239,14 +257,14 @@ llvm::Error BackwardSteps::run_affine(const AffineGradientUse& use) {
   request.scale_gradient = scale ? scale : unwanted_;
   request.shift_gradient = shift ? shift : unwanted_;
   request.adds = given_->adds;
-  request.workspace = workspace_;
+  request.workspace = parameter_workspace_;
   return execution_.engine().gradients().compute(request);
 }
 
 llvm::Error BackwardSteps::run_groups(const GroupGradientUse& use) {
   GroupGradientRequest request;
   request.choice = &use.choice;
-  request.workspace = workspace_;
+  request.workspace = group_workspace_;
   const Tensor gradient = execution_.tensor_at(use.out_gradient);
   const Tensor result = execution_.tensor_at(use.input_gradient);
   const i32 level = pass_.program.tensors[use.input_gradient].level;

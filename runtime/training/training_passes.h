@@ -27,6 +27,8 @@ struct TrainingOptions {
   bool is_cumulative = false;        // Gives all batches the same share instead.
   // The backward pass computes again what lies inside residual and bottleneck blocks, so that it is not kept.
   bool recomputes_blocks = false;
+  // The backward pass computes the gradients of parameters beside the others.
+  bool has_branches = false;
 };
 
 /// Holds the numbers, in the list of the network's parameters, of those that the kernels of a layer read. A
@@ -93,7 +95,10 @@ enum class StepKind : i32 {
   ParameterGradient,
   AffineGradient,
   GroupGradient,
-  ClearTensor
+  ClearTensor,
+  BeginBranch,  // The steps up to EndBranch may run beside those behind it.
+  EndBranch,
+  JoinBranch  // What follows waits for the branches before.
 };
 struct PassStep {
   StepKind kind = StepKind::Layer;
@@ -118,6 +123,7 @@ struct BackwardPass {
   std::vector<AffineGradientUse> affines;
   std::vector<GroupGradientUse> groups;
   std::vector<PassStep> steps;
+  bool has_branches = false;  // Says whether there are steps that begin a branch.
   // Lists the vectors of parameters on which no output depends, so that their gradients are 0.
   std::vector<i32> without_gradient;
   // Hold the input of the program that an output of the network has, and the output of the program that an
@@ -149,5 +155,7 @@ llvm::Expected<TrainingPasses> make_training_passes(const Plan& plan, const Trai
 llvm::Expected<ForwardPass> make_forward_pass(const Program& network, const TrainingPasses& passes);
 /// Describes the backward pass, and adds to passes.kept what it reads.
 llvm::Expected<BackwardPass> make_backward_pass(TrainingPasses& passes);
+/// Moves the gradients of parameters into branches beside the other steps.
+void divide_into_branches(BackwardPass& pass);
 
 }  // namespace minuet

@@ -88,6 +88,9 @@ class Training(Handle):
         cumulative: all batches have the same share instead.
         recompute_blocks: backward() computes again what lies inside residual and bottleneck blocks, so that only their
             inputs are kept. The bits are the same.
+        branches: 2: on a GPU backward() computes the gradients of parameters beside the others, on a stream of its
+            own, which may be faster for clouds that do not fill the GPU. The bits are the same, and the workspace is
+            larger. 1: all work is on the caller's stream. 0: the library chooses, and chooses 1 so far.
 
     Raises:
         UnimplementedError: a layer cannot be trained; the message names it.
@@ -103,13 +106,14 @@ class Training(Handle):
         momentum: float = 0.1,
         cumulative: bool = False,
         recompute_blocks: bool = False,
+        branches: int = 0,
     ) -> None:
         options = _abi.minuet_training_options(struct_size=ctypes.sizeof(_abi.minuet_training_options))
         for number in input_gradients:
             options.input_gradients |= 1 << operator.index(number)
         options.frozen_batch_norms, options.is_cumulative = int(frozen_batch_norms), int(cumulative)
         options.momentum = 0 if cumulative else momentum
-        options.recompute_blocks = int(recompute_blocks)
+        options.recompute_blocks, options.branches = int(recompute_blocks), branches
         pointer = make("minuet_training_create", context, network, ctypes.byref(options))
         super().__init__(pointer, library.minuet_training_destroy, context)
         self._inputs, self._outputs, self._parameters = network.inputs, network.outputs, network.parameters

@@ -168,6 +168,24 @@ def test_frozen_batch_norms_are_an_affine_step(device, context, generator):
             step.forward(x, **{name: {}})
 
 
+def test_branches_give_the_same_bits(device, context, generator):
+    network = network_of(context, [linear(f"l{i}", 8) for i in range(6)])
+    step = Step(context, device, generator, network)
+    x, g = draw(generator, (ROWS, 4)), draw(generator, (ROWS, 8))
+    expected = step.backward(step.forward(x).kept, g).parameters
+    for branches in (1, 2):
+        training = minuet.Training(context, network, branches=branches)
+        training.load(device)
+        step.training = training
+        step.pyramid = training.pyramid([CAPACITY])
+        step.pyramid.load(device)
+        found = step.backward(step.forward(x).kept, g).parameters
+        for name, array in expected.items():
+            np.testing.assert_array_equal(step.host(found[name]), step.host(array), err_msg=name)
+    with pytest.raises(minuet.InvalidArgumentError, match="branches is 3"):
+        minuet.Training(context, network, branches=3)
+
+
 def test_memory_of_the_caller(device, context, generator):
     step = Step(context, device, generator, network_of(context, [linear("a", 8)]), input_gradients=[0])
     sizes = step.training.bytes(device.arch, step.pyramid)
