@@ -43,6 +43,7 @@ struct Bench {
   int warm_up, timed;
   const Voxelizer voxelizer;
   bool training;  ///< Tells whether steps of training are timed in place of inferences.
+  int branches;   ///< Counts the branches of their backward passes, or is 0.
 };
 
 /// Returns `text` in lower case with underscores, for a file name: "NVIDIA H200" becomes "nvidia_h200".
@@ -236,9 +237,10 @@ llvm::Expected<llvm::json::Object> measure_replays(const Bench& bench, const Ben
 
 llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const BenchCloud& cloud) {
   if (bench.training) {
-    return bench_training({bench.context, bench.network, bench.info, bench.device, bench.facts, bench.dtype,
-                           bench.execution, bench.voxelizer, bench.unthinned, bench.warm_up, bench.timed},
-                          cloud);
+    return bench_training(
+        {bench.context, bench.network, bench.info, bench.device, bench.facts, bench.dtype, bench.execution,
+         bench.voxelizer, bench.unthinned, bench.warm_up, bench.timed, bench.branches},
+        cloud);
   }
   if (bench.execution.replay) return measure_replays(bench, cloud);
   std::optional<Progress> progress("measuring " + cloud.name);
@@ -262,7 +264,7 @@ std::string training_method(const Bench& bench) {
              "host clock, a whole step of training, from unsorted coordinates and features in device "
              "memory to the gradients of all parameters, ") +
          (bench.execution.replay && !bench.facts.is_cpu() ? "one replayed CUDA graph" : "no graph replay") +
-         ", another cloud in each step";
+         (bench.branches == 2 ? ", two branches in the backward pass" : "") + ", another cloud in each step";
 }
 
 llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const Bench& bench,
@@ -413,9 +415,19 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   const int warm_up = arguments.warm_up > 0 ? arguments.warm_up : facts.is_cpu() ? 1 : 20;
   ExecutionChoice execution = arguments.execution;
   if (choice.needs_batch_size) execution.batch_size = 1;
-  const Bench bench{
-      session.context.get(), device,  facts, measurement.dtype,     network.get(),     execution, info,
-      std::min(warm_up, 4),  warm_up, timed, voxelizer_of(session), arguments.training};
+  const Bench bench{session.context.get(),
+                    device,
+                    facts,
+                    measurement.dtype,
+                    network.get(),
+                    execution,
+                    info,
+                    std::min(warm_up, 4),
+                    warm_up,
+                    timed,
+                    voxelizer_of(session),
+                    arguments.training,
+                    arguments.branches};
   llvm::outs() << info.name << " " << dtype_name(bench.dtype) << " on " << facts.description << "\n";
   if (info.missing_head != 0) llvm::outs() << missing_head_text(info) << "\n";
   MINUET_ASSIGN(llvm::json::Object result,

@@ -83,7 +83,7 @@ llvm::Expected<llvm::json::Object> bench_training(const TrainingBench& bench, co
   MINUET_ASSIGN(std::vector<int64_t> capacities, find_capacities(bench, clouds));
   MINUET_ASSIGN(const std::unique_ptr<TrainingStep> step,
                 TrainingStep::create(bench.context, bench.network, bench.device, bench.facts, bench.dtype,
-                                     std::move(capacities), bench.execution.batch_size));
+                                     std::move(capacities), bench.execution.batch_size, bench.branches));
   for (int i = 0; i < bench.warm_up; ++i) {
     MINUET_TRY(step->put(clouds[static_cast<size_t>(i % bench.unthinned)]));
     MINUET_TRY(run_step(bench, *step).takeError());

@@ -48,15 +48,18 @@ TrainingStep::~TrainingStep() = default;
 
 llvm::Expected<std::unique_ptr<TrainingStep>> TrainingStep::create(
     minuet_context* context, minuet_plan* network, minuet_device* device, const DeviceFacts& facts,
-    minuet_dtype dtype, std::vector<int64_t> capacities, int64_t batch_size) {
+    minuet_dtype dtype, std::vector<int64_t> capacities, int64_t batch_size, int32_t branches) {
   std::unique_ptr<TrainingStep> step(new TrainingStep(device, facts, dtype, std::move(capacities)));
-  MINUET_TRY(step->open(context, network, batch_size));
+  MINUET_TRY(step->open(context, network, batch_size, branches));
   return step;
 }
 
-llvm::Error TrainingStep::open(minuet_context* context, minuet_plan* network, int64_t batch_size) {
+llvm::Error TrainingStep::open(minuet_context* context, minuet_plan* network, int64_t batch_size,
+                               int32_t branches) {
+  minuet_training_options options = MINUET_TRAINING_OPTIONS_INIT;
+  options.branches = branches;
   minuet_training* made = nullptr;
-  MINUET_TRY(check(minuet_training_create(context, network, nullptr, &made)));
+  MINUET_TRY(check(minuet_training_create(context, network, &options, &made)));
   training_.reset(made);
   MINUET_TRY(check(minuet_training_load(made, device_)));
   MINUET_TRY(open_pyramid(batch_size));
