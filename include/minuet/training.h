@@ -33,8 +33,9 @@
  *   other one before it rounds its own.
  * - Repeatability. All sums have a fixed order, so that results repeat bit by bit.
  * - Rows. Rows of inputs, outputs and their gradients are in the caller's order, and have as many rows as the
- *   capacity of their level. Rows past the count are 0. A dense output and its gradient are contiguous, and
- *   begin with the batch size of the pyramid. Dense tensors and global poolings need one.
+ *   capacity of their level. Rows past the count are not read, and are 0 in results. A dense output and its
+ *   gradient are contiguous, and begin with the batch size of the pyramid. Dense tensors and global poolings
+ *   need one.
  * - A cloud that does not fit (minuet_pyramid_arguments.status) gives zeros as outputs and gradients.
  *
  * These ops of a network can be trained: block, up, inverse, generative_up, head, linear, residual and
@@ -64,7 +65,11 @@ typedef struct minuet_training_options {
   int32_t is_cumulative; /* 1: all batches have the same share instead, and momentum is 0 */
   int32_t recompute_blocks; /* 1: the backward call computes again what lies inside the residual and
                                bottleneck blocks, so that only their inputs are kept. The bits are the same */
-  int32_t reserved;         /* 0 */
+  /* 2: on a GPU, the backward call computes the gradients of parameters beside those of the inputs of layers,
+   * on a stream of its own, which waits for the caller's stream and for which the caller's stream waits. That
+   * may be faster for clouds that do not fill the GPU. The bits are the same, and the backward workspace is
+   * larger. 1: all work is on the caller's stream. 0: the library chooses, and chooses 1 so far */
+  int32_t branches;
 } minuet_training_options;
 #define MINUET_TRAINING_OPTIONS_INIT \
   { sizeof(minuet_training_options), 0, 0, 0, 0, 0, 0, 0 }
@@ -134,8 +139,10 @@ typedef struct minuet_training_forward_arguments {
   /* optional: one for each parameter of the plan. Those of a running_mean or running_var get the new
    * statistics; the data of the others is null. Null here: there are no new statistics */
   const minuet_array* new_statistics;
-  const int64_t* batch_count; /* int64 [1]: the batches before this one; with is_cumulative and statistics */
-  /* optional, for networks with batch norms: int64 [1] gets 1 more, or as many if the batch has no rows */
+  /* int64 [1]: the batches before this one. Only with new_statistics, where is_cumulative requires it */
+  const int64_t* batch_count;
+  /* optional, only with batch_count, for networks with batch norms: int64 [1] gets 1 more, or as many if the
+   * batch has no rows. It may be batch_count */
   int64_t* new_batch_count;
   const minuet_array* inputs;  /* as for minuet_plan_run */
   const minuet_array* outputs; /* the same */

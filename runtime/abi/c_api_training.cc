@@ -1,6 +1,4 @@
 // Implements training.h: the forward and the backward pass of a network.
-#include <cmath>
-
 #include "codegen/base/number_text.h"
 #include "runtime/abi/pyramid_options.h"
 #include "runtime/abi/single_op.h"
@@ -24,7 +22,9 @@ namespace {
         "momentum is {0}, but is_cumulative gives all batches the same share: set momentum to 0",
         number_text(given.momentum));
   }
+  MINUET_TRY(check_choice(given.branches, 2, "branches"));
   TrainingOptions options;
+  options.has_branches = given.branches == 2;
   options.input_gradients = given.input_gradients;
   options.freezes_batch_norms = given.frozen_batch_norms != 0;
   options.recomputes_blocks = given.recompute_blocks != 0;

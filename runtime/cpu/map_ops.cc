@@ -299,16 +299,14 @@ void count_pairs_cpu(ThreadPool& pool, const MapScratch& scratch, i64 query_coun
 }
 
 void compact_pairs_cpu(ThreadPool& pool, const PairsRequest& request) {
-  const MapView& map = *request.map;
+  const MapView* const map = request.map;
   const i64 queries = request.query_count ? *request.query_count : request.most_queries;
   const auto number_of = [](const i32* numbers, i64 row) {
     return numbers ? numbers[row] : static_cast<i32>(row);
   };
-  const i64 entries = map.geometry.volume * queries;
-  const auto row_of = [&](i64 entry) { return map.rows ? map.rows[entry] : static_cast<i32>(entry); };
-  const auto position_of = [&](i64 entry) {
-    return map.rows ? map.positions[entry] : static_cast<i32>(entry);
-  };
+  const i64 entries = (map ? map->geometry.volume : 1) * queries;
+  const auto row_of = [&](i64 entry) { return map ? map->rows[entry] : static_cast<i32>(entry); };
+  const auto position_of = [&](i64 entry) { return map ? map->positions[entry] : static_cast<i32>(entry); };
   if (request.pair_count) *request.pair_count = position_of(entries);
   for_chunks(pool, entries, [&](i64 first, i64 end, i64) {
     for (i64 i = first; i < end; ++i) {

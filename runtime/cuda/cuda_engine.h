@@ -36,6 +36,9 @@ class CudaEngine final : public Engine {
   llvm::Error wait_for_calls() override { return launcher_->wait_for_calls(); }
   bool can_be_captured() const override { return true; }
   bool was_captured() const override { return launcher_->was_captured(); }
+  llvm::Error begin_branch() override { return launcher_->begin_branch(); }
+  void end_branch() override { launcher_->end_branch(); }
+  llvm::Error join_branch() override { return launcher_->join_branch(); }
   llvm::Error fill_words(void* target, u32 word, i64 words) override {
     return launcher_->fill(target, word, words);
   }

@@ -139,7 +139,7 @@ llvm::Error Launcher::accept(CUstream stream) {
   // A call on a green context uses no side streams, because they would use multiprocessors outside of those
   // of the green context.
   usable_ = green ? 1 : kStreams;
-  stream_ = stream;
+  stream_ = work_stream_ = stream;
   MINUET_TRY(mark(Stage::None));
   return query_capture();
 }
@@ -154,7 +154,11 @@ llvm::Error Launcher::query_capture() {
 
 llvm::Error Launcher::end() {
   const auto leave = llvm::make_scope_exit([&] { current_.reset(); });
+  // A call that failed may have left a branch.
+  end_branch();
+  llvm::Error joined = join_branch();
   capture_scope_.reset();
+  MINUET_TRY(std::move(joined));
   MINUET_TRY(mark(Stage::None));
   if (was_captured_) return llvm::Error::success();
   enqueued_ = true;
@@ -194,7 +198,7 @@ llvm::Error Launcher::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 
   config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
   config.blockDimX = static_cast<unsigned>(needs.threads);
   config.sharedMemBytes = static_cast<unsigned>(needs.dynamic_shared_bytes);
-  config.hStream = stream_;
+  config.hStream = work_stream_;
   ++counters_.kernels;
   idle_ = false;
   // The driver accepts a CUkernel in place of a CUfunction and launches it in the current context.
@@ -207,7 +211,7 @@ llvm::Error Launcher::fill(void* target, u32 word, i64 words) {
   ++counters_.fills;
   return check(
       driver_,
-      driver_.cuMemsetD32Async(device_address(target), word, static_cast<std::size_t>(words), stream_),
+      driver_.cuMemsetD32Async(device_address(target), word, static_cast<std::size_t>(words), work_stream_),
       "cuMemsetD32Async");
 }
 
@@ -216,7 +220,7 @@ llvm::Error Launcher::copy(void* target, const void* source, i64 bytes) {
   ++counters_.copies;
   return check(driver_,
                driver_.cuMemcpyAsync(device_address(target), device_address(source),
-                                     static_cast<std::size_t>(bytes), stream_),
+                                     static_cast<std::size_t>(bytes), work_stream_),
                "cuMemcpyAsync");
 }
 
@@ -293,6 +297,18 @@ llvm::Error Launcher::join(i32 used) {
                      "cuStreamWaitEvent at a join of streams"));
   }
   return llvm::Error::success();
+}
+
+llvm::Error Launcher::begin_branch() {
+  if (usable_ < 2) return llvm::Error::success();
+  MINUET_TRY(fork(2));
+  has_branch_ = true;
+  work_stream_ = stream(1);
+  return llvm::Error::success();
+}
+
+llvm::Error Launcher::join_branch() {
+  return std::exchange(has_branch_, false) ? join(2) : llvm::Error::success();
 }
 
 }  // namespace minuet

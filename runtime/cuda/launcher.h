@@ -125,6 +125,12 @@ class Launcher {
   /// Makes the caller's stream wait for the work on side streams 1 ... used - 1.
   llvm::Error join(i32 used);
 
+  /// These functions implement those of Engine. A branch is on side stream 1. If the call may not use side
+  /// streams, the branch's work stays on the caller's stream.
+  llvm::Error begin_branch();
+  void end_branch() { work_stream_ = stream_; }
+  llvm::Error join_branch();
+
  private:
   Launcher(std::shared_ptr<CudaDevice> device, std::shared_ptr<SideStreams> side, bool in_queue)
       : device_(std::move(device)),
@@ -143,7 +149,9 @@ class Launcher {
   const std::shared_ptr<SideStreams> side_;
   const bool in_queue_;
   i32 usable_ = 1;
-  CUstream stream_ = nullptr;  // Holds the caller's stream in the current or last call.
+  CUstream stream_ = nullptr;       // Holds the caller's stream in the current or last call.
+  CUstream work_stream_ = nullptr;  // Gets the kernels, fills and copies: the caller's stream or a branch.
+  bool has_branch_ = false;         // It is true if the caller's stream has not yet waited for a branch.
   CUevent copied_ = nullptr;
   bool copying_ = false;
   /// Marks the end of the last call's work. A launcher that belongs to a queue does not record this event, to

@@ -330,13 +330,15 @@ llvm::Error MapStep::unpack(const Coords& coords, const CloudLayout* layout, i32
 
 llvm::Error MapStep::compact_pairs(const PairsRequest& request) {
   MINUET_TRY(launcher_.mark(Stage::Map));
-  const MapView& map = *request.map;
   CompactPairsParams params = {};
-  params.map = map.rows;
-  params.positions = map.positions;
+  params.volume = 1;
+  if (const MapView* const map = request.map) {
+    params.map = map->rows;
+    params.positions = map->positions;
+    params.volume = map->geometry.volume;
+  }
   params.query_count = request.query_count;
   params.queries = request.most_queries;
-  params.volume = map.geometry.volume;
   params.source_numbers = request.source_numbers;
   params.query_numbers = request.query_numbers;
   params.offsets = request.offsets;
@@ -345,8 +347,8 @@ llvm::Error MapStep::compact_pairs(const PairsRequest& request) {
   params.step = request.step;
   params.capacity = request.capacity;
   params.pair_count = request.pair_count;
-  return launcher_.launch_stride(map32_.compact_pairs,
-                                 std::max<i64>(map.geometry.volume * request.most_queries, 1), params);
+  return launcher_.launch_stride(map32_.compact_pairs, std::max<i64>(params.volume * request.most_queries, 1),
+                                 params);
 }
 
 }  // namespace minuet

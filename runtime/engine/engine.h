@@ -204,6 +204,14 @@ class Engine {
   virtual bool can_be_captured() const { return false; }
   /// Returns true if the work of the last call was captured into a CUDA graph.
   virtual bool was_captured() const { return false; }
+  /// Begins a branch: the kernels and fills that follow, up to end_branch(), wait for the work before, but
+  /// may run beside the work behind end_branch(), so the two must not use memory that one of them writes.
+  /// The work between the two calls may be neither copies to or from the host nor a wait. An engine that runs
+  /// one thing at a time, as the CPU does, runs a branch in its turn.
+  virtual llvm::Error begin_branch() { return llvm::Error::success(); }
+  virtual void end_branch() {}
+  /// Makes the work that follows wait for all branches of this call. end() does so too.
+  virtual llvm::Error join_branch() { return llvm::Error::success(); }
   virtual llvm::Error fill_words(void* target, u32 word, i64 words) = 0;
   /// Copies device memory. `target` may also be pinned host memory.
   virtual llvm::Error copy(void* target, const void* source, i64 bytes) = 0;

@@ -240,7 +240,7 @@ struct ViewRequest {
 
 /// Requests the list of a map's pairs.
 struct PairsRequest {
-  const MapView* map = nullptr;      // If it has no rows, it has one offset, and each row is its own partner.
+  const MapView* map = nullptr;      // Null means that there is one offset, and each query is its own source.
   const i32* query_count = nullptr;  // Points to the number of queries. Null means that it is `most_queries`.
   i64 most_queries = 0;
   /// Element i holds the number that stands for source row i or query row i in the list. Null means i itself.

@@ -359,9 +359,8 @@ OpRequest Execution::request_of(i32 number) const {
   OpRequest request;
   request.op = op_of(number);
   if (layer.map >= 0) request.map = &maps_[layer.map];
-  request.parameters_change = parameter_set_ != nullptr;
+  request.parameters_change = steps_ != nullptr || parameter_set_ != nullptr;
   if (steps_) {
-    request.parameters_change = true;
     request.parameters = steps_->parameters(number);
   } else if (parameter_set_) {
     request.parameters = set_pointers_[number];

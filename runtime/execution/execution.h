@@ -242,8 +242,9 @@ class Execution final : public PlanExecution {
   bool has_storage_order(i32 tensor) const;
   bool is_in_set_order(i32 tensor) const;
   /// Returns true if the caller's memory serves as the storage of the input's or output's tensor. If the
-  /// tensor has parts of a concatenation, these are in the caller's memory too. In the passes of a training
-  /// step this holds for dense tensors only: steps between the layers write rows without gaps.
+  /// tensor has parts of a concatenation, these are in the caller's memory too. In a training pass only a
+  /// dense output does, because steps between the layers write rows without gaps; load_inputs() places dense
+  /// inputs.
   bool is_input_in_place(std::size_t number) const {
     return !program_.is_training_pass && is_whole_input(program_, number) &&
            has_storage_order(program_.inputs[number]);

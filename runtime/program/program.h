@@ -197,8 +197,8 @@ struct Program {
   // a single op has one.
   i32 winners = -1;
   // The flag is true if the program is a pass of a training step (runtime/training). A run copies every input
-  // into its storage, where zeros stand for an input that the caller leaves out, and winners are the numbers
-  // that rows have in their sets.
+  // that is not dense into its storage, where zeros stand for an input that the caller leaves out, and
+  // winners are the numbers that rows have in their sets.
   bool is_training_pass = false;
   // Lists the storages of a training pass that the backward pass reads. They lie in this order in the memory
   // that outlives the forward pass. `stack` does not contain them.

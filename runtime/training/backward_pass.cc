@@ -327,7 +327,6 @@ class BackwardBuilder {
     of_input.residual = others.size() == 1;
     ProgramLayer& added =
         add_op("gradient of " + layer.name, of_input, layer.map, gradient, like(layer.input), {use.weight});
-    added.weight = layer.weight;
     const i32 result = added.output;
     if (of_input.residual) {
       added.residual = others.front();
@@ -444,9 +443,9 @@ class BackwardBuilder {
     problem.channels = source_.tensors[layer.input].channels;
     problem.epsilon = epsilon;
     problem.scale = problem.shift = true;
+    const i32 input = kept(layer.input);  // The steps that compute it again come first.
     pass_.steps.push_back({StepKind::AffineGradient, static_cast<i32>(pass_.affines.size())});
-    pass_.affines.push_back(
-        {choose_affine_gradient(problem), use.scale, use.shift, kept(layer.input), gradient});
+    pass_.affines.push_back({choose_affine_gradient(problem), use.scale, use.shift, input, gradient});
   }
 
   TrainingPasses& passes_;

@@ -1,7 +1,6 @@
 // Does the work of the backward pass that no op does.
 #include <algorithm>
 
-#include "runtime/program/ops/convolution.h"
 #include "runtime/training/pass_steps.h"
 
 namespace minuet {
@@ -13,14 +12,14 @@ BackwardSteps::BackwardSteps(Execution& execution, std::shared_ptr<const Trainin
       weights_(pass_.parameters.size()),
       pairs_(pass_.program.maps.size()) {
   for (const ParameterGradientUse& use : pass_.parameters) {
-    if (use.map < 0 || use.out_gradient < 0) continue;
+    if (!use.reads_pairs()) continue;
     Pairs& list = pairs_[use.map];
     list.is_needed = true;
     list.most = execution.map(use.map).queries * pass_.program.maps[use.map].volume();
   }
 }
 
-i64 BackwardSteps::workspace_bytes() const {
+i64 BackwardSteps::parameter_bytes() const {
   const GradientOperations& gradients = execution_.engine().gradients();
   i64 bytes = 0;
   for (const ParameterGradientUse& use : pass_.parameters) {
@@ -31,6 +30,11 @@ i64 BackwardSteps::workspace_bytes() const {
   for (const AffineGradientUse& use : pass_.affines) {
     bytes = std::max(bytes, gradients.workspace_bytes(use.choice, level_of(use.out_gradient).rows));
   }
+  return bytes;
+}
+
+i64 BackwardSteps::group_bytes() const {
+  i64 bytes = 0;
   for (const GroupGradientUse& use : pass_.groups) {
     bytes = std::max(bytes, group_gradient_bytes(use.choice.problem, level_of(use.out_gradient).rows));
   }
@@ -53,7 +57,13 @@ void BackwardSteps::place(Placement& parts, Placement& kept) {
     list.pairs = parts.take<i32>(3 * list.most);
     list.count = parts.take<i32>(1);
   }
-  workspace_ = parts.take<char>(workspace_bytes());
+  if (pass_.has_branches) {
+    // A branch works beside the other steps, so it has a workspace of its own.
+    parameter_workspace_ = parts.take<char>(parameter_bytes());
+    group_workspace_ = parts.take<char>(group_bytes());
+  } else {
+    parameter_workspace_ = group_workspace_ = parts.take<char>(std::max(parameter_bytes(), group_bytes()));
+  }
   i64 channels = 0;
   for (const AffineGradientUse& use : pass_.affines) {
     channels = std::max<i64>(channels, use.choice.problem.channels);
@@ -68,7 +78,9 @@ llvm::Error BackwardSteps::take(const BackwardArguments& given) {
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     gradients_[i] = static_cast<float*>(given.gradients[i].data);
     if (passes_->parameters[i].role == ParameterRole::Weight || gradients_[i] == nullptr) continue;
-    MINUET_TRY(vector_in(given.gradients[i], given.order, passes_->parameters[i]).takeError());
+    if (llvm::Error error = vector_in(given.gradients[i], given.order, passes_->parameters[i]).takeError()) {
+      return annotate(std::move(error), "the gradient");
+    }
   }
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     const ParameterGradientUse& use = pass_.parameters[i];
@@ -113,10 +125,7 @@ llvm::Error BackwardSteps::list_pairs(i32 map) {
     return execution_.placed_pyramid().export_pairs(number, list.pairs, list.most, list.count,
                                                     /*in_set_order=*/true);
   }
-  MapView view = execution_.map(map);
-  view.rows = nullptr;
   PairsRequest request;
-  request.map = &view;
   request.query_count = execution_.level(pass_.program.maps[map].coarse).count;
   request.most_queries = list.most;
   request.offsets = list.pairs;
@@ -154,6 +163,13 @@ llvm::Error BackwardSteps::run(const PassStep& step) {
     }
     case StepKind::Norm:
       return run_again(pass_.recomputed_norms[step.number]);
+    case StepKind::BeginBranch:
+      return execution_.engine().begin_branch();
+    case StepKind::EndBranch:
+      execution_.engine().end_branch();
+      break;
+    case StepKind::JoinBranch:
+      return execution_.engine().join_branch();
     case StepKind::Layer:
       break;
   }
@@ -208,7 +224,7 @@ llvm::Error BackwardSteps::run_parameter(const ParameterGradientUse& use, const 
     request.gradient_count = level_of(use.out_gradient).count;
   }
   request.adds = given_->adds;
-  request.workspace = workspace_;
+  request.workspace = parameter_workspace_;
   if (!use.choice.problem.weight) {
     request.bias_gradient = result;
     return execution_.engine().gradients().compute(request);
@@ -229,6 +245,8 @@ llvm::Error BackwardSteps::run_parameter(const ParameterGradientUse& use, const 
 }
 
 llvm::Error BackwardSteps::run_affine(const AffineGradientUse& use) {
+  float *const scale = gradient_of(use.scale), *const shift = gradient_of(use.shift);
+  if (scale == nullptr && shift == nullptr) return llvm::Error::success();
   AffineGradientRequest request;
   request.choice = &use.choice;
   const Tensor input = execution_.tensor_at(use.input), gradient = execution_.tensor_at(use.out_gradient);
@@ -236,19 +254,17 @@ llvm::Error BackwardSteps::run_affine(const AffineGradientUse& use) {
   request.gradient = gradient.data, request.gradient_ld = gradient.ld;
   request.rows = gradient.rows;
   request.row_count = level_of(use.out_gradient).count;
-  float *const scale = gradient_of(use.scale), *const shift = gradient_of(use.shift);
-  if (scale == nullptr && shift == nullptr) return llvm::Error::success();
   request.scale_gradient = scale ? scale : unwanted_;
   request.shift_gradient = shift ? shift : unwanted_;
   request.adds = given_->adds;
-  request.workspace = workspace_;
+  request.workspace = parameter_workspace_;
   return execution_.engine().gradients().compute(request);
 }
 
 llvm::Error BackwardSteps::run_groups(const GroupGradientUse& use) {
   GroupGradientRequest request;
   request.choice = &use.choice;
-  request.workspace = workspace_;
+  request.workspace = group_workspace_;
   const Tensor gradient = execution_.tensor_at(use.out_gradient);
   const Tensor result = execution_.tensor_at(use.input_gradient);
   const i32 level = pass_.program.tensors[use.input_gradient].level;

@@ -1,6 +1,5 @@
 #include "runtime/training/kept_tensors.h"
 
-#include "codegen/choose/ops/pooling.h"
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/training/pass_program.h"
 

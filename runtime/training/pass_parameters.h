@@ -40,9 +40,8 @@ class PassParameters {
   llvm::Error enqueue();
   /// Returns pointers to the parameters of a layer, in the order of parameter_images().
   llvm::ArrayRef<const void*> of(i32 layer) const { return layers_[layer].pointers; }
-  /// Returns the address of as many numbers 1 or 0 as any vector has. enqueue() writes them.
+  /// Returns the address of as many numbers 1 as any vector has. enqueue() writes them.
   const float* ones() const { return ones_; }
-  const float* zeros() const { return zeros_; }
 
  private:
   struct Layer {
@@ -53,11 +52,14 @@ class PassParameters {
     // because all images are made from the array of the caller.
     i64 weight_bytes = 0;
     char* weight = nullptr;
+<<<<<<< HEAD
     struct Image {
       FusedImage layout;
       char* memory = nullptr;
     };
     llvm::SmallVector<Image, 1> fused;
+=======
+>>>>>>> train2
     float *scale = nullptr, *shift = nullptr;
     std::vector<const void*> pointers;
   };

@@ -113,7 +113,9 @@ class BackwardSteps final : public PassSteps {
   llvm::Error run_groups(const GroupGradientUse& use);
   llvm::Error list_pairs(i32 map);
   llvm::Error clear(i32 parameter);
-  i64 workspace_bytes() const;
+  /// Return the bytes that the gradients of parameters, and those of poolings of whole batch items, need.
+  i64 parameter_bytes() const;
+  i64 group_bytes() const;
   /// Returns the address of the gradient of a parameter, or null if it is not wanted.
   float* gradient_of(i32 parameter) const { return parameter < 0 ? nullptr : gradients_[parameter]; }
 
@@ -123,7 +125,7 @@ class BackwardSteps final : public PassSteps {
   std::vector<FoundWeight> weights_;  // Describes, for each element of pass_.parameters, where a weight's
                                       // gradient is.
   std::vector<Pairs> pairs_;          // Has an element for each map of the program.
-  void* workspace_ = nullptr;
+  void *parameter_workspace_ = nullptr, *group_workspace_ = nullptr;
   float* saved_again_ = nullptr;  // Receives the statistics of a batch norm that is computed again.
   // Receives the gradient of a scale or a shift that the caller does not want beside that of the other one.
   float* unwanted_ = nullptr;

@@ -1,10 +1,5 @@
 #include "runtime/training/training.h"
 
-#include <algorithm>
-
-#include "runtime/program/ops/convolution.h"
-#include "runtime/program/stages.h"
-
 namespace minuet {
 namespace {
 
@@ -39,7 +34,7 @@ llvm::Error check_pyramid(const TrainingPasses& passes, const Execution& executi
   }
   const Program& program = passes.backward.program;
   for (const ParameterGradientUse& use : passes.backward.parameters) {
-    if (use.map < 0 || use.out_gradient < 0 || program.maps[use.map].is_identity()) continue;
+    if (!use.reads_pairs() || program.maps[use.map].is_identity()) continue;
     const i32 number = execution.pyramid_map(use.map);
     if (number < 0 || execution.pyramid().exports(number)) continue;
     return make_error(
@@ -104,7 +99,7 @@ llvm::Error Training::add_exported_maps(PyramidDescription& description) const {
   MINUET_ASSIGN(const std::shared_ptr<const Pyramid> pyramid, Pyramid::create(description));
   const Program& program = passes_->backward.program;
   for (const ParameterGradientUse& use : passes_->backward.parameters) {
-    if (use.map < 0 || use.out_gradient < 0 || program.maps[use.map].is_identity()) continue;
+    if (!use.reads_pairs() || program.maps[use.map].is_identity()) continue;
     MapSpec map = program.maps[use.map];
     if (program.levels[map.coarse].holds_items) continue;
     map.fine = pyramid->find_level(program, map.fine);

@@ -1,6 +1,7 @@
 #include "runtime/training/training_passes.h"
 
 #include <numeric>
+#include <utility>
 
 #include "runtime/engine/alignment.h"
 #include "runtime/network/network_program.h"
@@ -85,6 +86,10 @@ StepTensors tensors_of(const BackwardPass& pass, const PassStep& step) {
       for (const i32 tensor : {use.input, use.residual, use.output}) add(tensor);
       break;
     }
+    case StepKind::BeginBranch:
+    case StepKind::EndBranch:
+    case StepKind::JoinBranch:
+      break;
   }
   return tensors;
 }
@@ -106,10 +111,23 @@ llvm::Error check_columns(const Program& program, i32 tensor) {
       program.tensors[tensor].channels, columns.column, columns.ld, vector / element);
 }
 
+/// Lets a step that joins a branch have the tensors of the branch too, whose memory is in use up to there.
+void extend_to_joins(llvm::ArrayRef<PassStep> steps, std::vector<StepTensors>& tensors) {
+  StepTensors of_branch;
+  bool is_in_branch = false;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].kind == StepKind::BeginBranch) is_in_branch = true;
+    if (steps[i].kind == StepKind::EndBranch) is_in_branch = false;
+    if (steps[i].kind == StepKind::JoinBranch) tensors[i] = std::exchange(of_branch, {});
+    if (is_in_branch) of_branch.insert(of_branch.end(), tensors[i].begin(), tensors[i].end());
+  }
+}
+
 template <class Pass>
 llvm::Error place(Pass& pass) {
   std::vector<StepTensors> steps;
   for (const PassStep& step : pass.steps) steps.push_back(tensors_of(pass, step));
+  extend_to_joins(pass.steps, steps);
   MINUET_TRY(place_pass(pass.program, steps));
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (pass.steps[i].kind == StepKind::Layer) continue;
@@ -128,6 +146,7 @@ llvm::Expected<TrainingPasses> make_training_passes(const Plan& plan, const Trai
   passes.parameters = plan.parameter_list();
   MINUET_ASSIGN(passes.forward, make_forward_pass(network, passes));
   MINUET_ASSIGN(passes.backward, make_backward_pass(passes));
+  if (options.has_branches) divide_into_branches(passes.backward);
   MINUET_TRY(place(passes.forward));
   MINUET_TRY(place(passes.backward));
   return passes;

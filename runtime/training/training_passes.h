@@ -27,6 +27,8 @@ struct TrainingOptions {
   bool is_cumulative = false;        // Gives all batches the same share instead.
   // The backward pass computes again what lies inside residual and bottleneck blocks, so that it is not kept.
   bool recomputes_blocks = false;
+  // The backward pass computes the gradients of parameters beside the others.
+  bool has_branches = false;
 };
 
 /// Holds the numbers, in the list of the network's parameters, of those that the kernels of a layer read. A
@@ -66,6 +68,9 @@ struct ParameterGradientUse {
   i32 out_gradient = -1;    // Is a tensor of the backward pass, or -1 if nothing depends on the parameter.
   i32 map = -1;             // Is the kernel map of the convolution.
   bool is_swapped = false;  // Says whether the convolution reads the map from its coarser side.
+
+  /// Returns true if the gradient is one of a weight that the pairs of the map give.
+  bool reads_pairs() const { return map >= 0 && out_gradient >= 0; }
 };
 
 /// Describes the gradients of the scale and the shift of an Affine step.
@@ -90,13 +95,16 @@ enum class StepKind : i32 {
   ParameterGradient,
   AffineGradient,
   GroupGradient,
-  ClearTensor
+  ClearTensor,
+  BeginBranch,  // The steps up to EndBranch may run beside those behind it.
+  EndBranch,
+  JoinBranch  // What follows waits for the branches before.
 };
 struct PassStep {
   StepKind kind = StepKind::Layer;
   i32 number = 0;  // Is the element of the list. For ClearTensor it is the tensor, which gets zeros.
-  i32 block =
-      -1;  // Is the residual or bottleneck block of the network that a step of the forward pass is in.
+  // Is the residual or bottleneck block of the network that a step of the forward pass is in, or -1.
+  i32 block = -1;
 };
 
 struct ForwardPass {
@@ -115,6 +123,7 @@ struct BackwardPass {
   std::vector<AffineGradientUse> affines;
   std::vector<GroupGradientUse> groups;
   std::vector<PassStep> steps;
+  bool has_branches = false;  // Says whether there are steps that begin a branch.
   // Lists the vectors of parameters on which no output depends, so that their gradients are 0.
   std::vector<i32> without_gradient;
   // Hold the input of the program that an output of the network has, and the output of the program that an
@@ -146,5 +155,7 @@ llvm::Expected<TrainingPasses> make_training_passes(const Plan& plan, const Trai
 llvm::Expected<ForwardPass> make_forward_pass(const Program& network, const TrainingPasses& passes);
 /// Describes the backward pass, and adds to passes.kept what it reads.
 llvm::Expected<BackwardPass> make_backward_pass(TrainingPasses& passes);
+/// Moves the gradients of parameters into branches beside the other steps.
+void divide_into_branches(BackwardPass& pass);
 
 }  // namespace minuet

@@ -6,6 +6,7 @@
 
 #include "tests/runtime/training/training_fixture.h"
 #include "tests/runtime/training/training_networks.h"
+#include "tests/support/software_cuda/control.h"
 
 namespace minuet::abi {
 namespace {
@@ -202,6 +203,35 @@ TEST_P(TrainingTest, BlocksAreComputedAgainOnRequest) {
       EXPECT_EQ(all.step(options), run.step(options));
       EXPECT_LT(run.sizes(*run.pyramid(1000)).kept, kept * 4 / 5);
     }
+  }
+}
+
+/// The software device runs a branch at any time that events allow, so that memory which a branch still reads
+/// and another step writes gives other bits.
+TEST_P(TrainingTest, BranchesGiveTheSameBits) {
+  const auto software = software_cuda::Control::find();
+  for (TrainingCase test : {unet(), chains(), make_case(kUnusual, {4}, {8})}) {
+    test.options.recompute_blocks = 1;
+    int64_t waits[3] = {};
+    StepResult expected;
+    for (const int32_t branches : {0, 1, 2}) {
+      test.options.branches = branches;
+      const TrainingRun run(machine(), dtype(), test);
+      StepRoom room(run, usual(test));
+      room.build();
+      check(room.forward_on());
+      for (const uint64_t seed : {3, 7, 11}) {
+        if (software) software->seed(seed), software->reset();
+        check(room.backward_on());
+        if (software) waits[branches] = software->calls("cuStreamWaitEvent");
+        if (expected.gradients.empty()) expected = room.read();
+        EXPECT_EQ(expected, room.read());
+      }
+      EXPECT_EQ(expected, run.step({2 * usual(test).capacity}));
+    }
+    if (!software) continue;
+    EXPECT_GT(waits[2], waits[1]);
+    EXPECT_EQ(waits[1], waits[0]);
   }
 }
 
@@ -406,9 +436,10 @@ TEST_P(TrainingTest, RefusesWhatItCannotTrain) {
 }
 
 /// A whole step, with the build of the pyramid, is captured once and replayed on memory that is poisoned.
-TEST_P(TrainingTest, AStepCanBeCaptured) {
+TEST_P(TrainingTest, AStepWithBranchesCanBeCaptured) {
   if (machine().is_cpu()) return;
   TrainingCase test = unet();
+  test.options.branches = 2;
   const TrainingRun run(machine(), dtype(), test);
   const Stream stream(machine());
   StepRoom room(run, usual(test));

@@ -43,6 +43,7 @@ struct Bench {
   int warm_up, timed;
   const Voxelizer voxelizer;
   bool training;  ///< Tells whether steps of training are timed in place of inferences.
+  int branches;   ///< Counts the branches of their backward passes, or is 0.
 };
 
 /// Returns `text` in lower case with underscores, for a file name: "NVIDIA H200" becomes "nvidia_h200".
@@ -169,33 +170,15 @@ llvm::json::Object counters_json(const minuet_execution_counters& sum, int64_t i
                             {"gemm_lookups", sum.gemm_lookups}};
 }
 
-/// Returns the JSON fields that a cloud's result has both with and without --replay.
-llvm::json::Object times_json(const BenchCloud& cloud, llvm::json::Object voxels,
-                              const std::vector<double>& wall_ms) {
-  return llvm::json::Object{
-      {"cloud", cloud.name},
-      {"origin", cloud.origin},
-      {"voxel_size", size_json(cloud.voxel_size)},
-      {"voxels", std::move(voxels)},
-      {"variants", static_cast<int64_t>(wall_ms.size())},
-      {"wall_ms", spread_json(wall_ms)},
-  };
-}
-
-llvm::json::Object range_json(const std::vector<int64_t>& values) {
-  const auto [least, greatest] = std::minmax_element(values.begin(), values.end());
-  return llvm::json::Object{{"min", *least}, {"max", *greatest}};
-}
-
 /// Returns the numbers of points of the variants, for a network that makes the voxels itself.
 llvm::json::Object points_json(const Bench& bench, const std::vector<DeviceCloud>& variants) {
   std::vector<int64_t> points;
   points.reserve(variants.size());
   for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i)
     points.push_back(variants[i].features.rows);
-  llvm::json::Object json = range_json(points);
-  json["unthinned"] = variants.front().features.rows;
-  return json;
+  const auto [least, greatest] = std::minmax_element(points.begin(), points.end());
+  return llvm::json::Object{
+      {"min", *least}, {"max", *greatest}, {"unthinned", variants.front().features.rows}};
 }
 
 llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<DeviceCloud>& variants,
@@ -206,9 +189,8 @@ llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<DeviceC
     padded += layer.padded_rows;
     groups += layer.gemm_groups;
   }
-  llvm::json::Object voxels = range_json(timing.voxels);
-  voxels["unthinned"] = timing.unthinned;
-  llvm::json::Object entry = times_json(cloud, std::move(voxels), timing.wall_ms);
+  const auto [least, greatest] = std::minmax_element(timing.voxels.begin(), timing.voxels.end());
+  llvm::json::Object entry = times_json(cloud, {timing.unthinned, *least, *greatest}, timing.wall_ms);
   if (cloud.own_voxels) entry["points"] = points_json(bench, variants);
   entry["stages_ms"] = stages_json(median_stages(timing.stages));
   entry["counters"] = counters_json(timing.counters, bench.timed);
@@ -218,8 +200,6 @@ llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<DeviceC
   entry["levels"] = levels_json(shapes);
   return entry;
 }
-
-std::string milliseconds(double time) { return fixed_text(time, 3); }
 
 /// Prints one row of the table on stdout without delay, because the table grows while clouds are measured.
 void print_row(llvm::StringRef cloud, llvm::StringRef voxels, llvm::StringRef median, llvm::StringRef p10,
@@ -239,7 +219,7 @@ llvm::Expected<llvm::json::Object> measure_replays(const Bench& bench, const Ben
   MINUET_ASSIGN(const ReplayTimes times,
                 time_replays(replay, cloud, bench.voxelizer, bench.unthinned, bench.warm_up, bench.timed));
   progress.reset();
-  print_times(cloud, times.greatest, times.wall_ms);
+  print_times(cloud, times.voxels.greatest, times.wall_ms);
   if (times.did_not_fit > 0) {
     std::fprintf(
         stderr,
@@ -249,10 +229,7 @@ llvm::Expected<llvm::json::Object> measure_replays(const Bench& bench, const Ben
         "enlarged\n",
         cloud.name.c_str(), times.did_not_fit, bench.timed, status_text(times.status).c_str());
   }
-  llvm::json::Object entry = times_json(
-      cloud,
-      llvm::json::Object{{"unthinned", times.unthinned}, {"min", times.least}, {"max", times.greatest}},
-      times.wall_ms);
+  llvm::json::Object entry = times_json(cloud, times.voxels, times.wall_ms);
   entry["capacities"] = llvm::json::Array(replay.capacities());
   entry["did_not_fit"] = times.did_not_fit;
   return entry;
@@ -260,9 +237,10 @@ llvm::Expected<llvm::json::Object> measure_replays(const Bench& bench, const Ben
 
 llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const BenchCloud& cloud) {
   if (bench.training) {
-    return bench_training({bench.context, bench.network, bench.info, bench.device, bench.facts, bench.dtype,
-                           bench.execution, bench.voxelizer, bench.unthinned, bench.warm_up, bench.timed},
-                          cloud);
+    return bench_training(
+        {bench.context, bench.network, bench.info, bench.device, bench.facts, bench.dtype, bench.execution,
+         bench.voxelizer, bench.unthinned, bench.warm_up, bench.timed, bench.branches},
+        cloud);
   }
   if (bench.execution.replay) return measure_replays(bench, cloud);
   std::optional<Progress> progress("measuring " + cloud.name);
@@ -286,7 +264,7 @@ std::string training_method(const Bench& bench) {
              "host clock, a whole step of training, from unsorted coordinates and features in device "
              "memory to the gradients of all parameters, ") +
          (bench.execution.replay && !bench.facts.is_cpu() ? "one replayed CUDA graph" : "no graph replay") +
-         ", another cloud in each step";
+         (bench.branches == 2 ? ", two branches in the backward pass" : "") + ", another cloud in each step";
 }
 
 llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const Bench& bench,
@@ -437,9 +415,19 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   const int warm_up = arguments.warm_up > 0 ? arguments.warm_up : facts.is_cpu() ? 1 : 20;
   ExecutionChoice execution = arguments.execution;
   if (choice.needs_batch_size) execution.batch_size = 1;
-  const Bench bench{
-      session.context.get(), device,  facts, measurement.dtype,     network.get(),     execution, info,
-      std::min(warm_up, 4),  warm_up, timed, voxelizer_of(session), arguments.training};
+  const Bench bench{session.context.get(),
+                    device,
+                    facts,
+                    measurement.dtype,
+                    network.get(),
+                    execution,
+                    info,
+                    std::min(warm_up, 4),
+                    warm_up,
+                    timed,
+                    voxelizer_of(session),
+                    arguments.training,
+                    arguments.branches};
   llvm::outs() << info.name << " " << dtype_name(bench.dtype) << " on " << facts.description << "\n";
   if (info.missing_head != 0) llvm::outs() << missing_head_text(info) << "\n";
   MINUET_ASSIGN(llvm::json::Object result,

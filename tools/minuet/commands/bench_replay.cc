@@ -17,7 +17,7 @@ llvm::Expected<ReplayTimes> time_replays(Replay& replay, const BenchCloud& cloud
   }
   for (int i = 0; i < warm_up; ++i) {
     MINUET_ASSIGN(const ReplayResult replayed, replay.infer(known[static_cast<size_t>(i % unthinned)]));
-    if (i == 0) times.unthinned = replayed.voxels;
+    if (i == 0) times.voxels.unthinned = replayed.voxels;
   }
   for (int i = unthinned; i < unthinned + timed; ++i) {
     MINUET_ASSIGN(const VoxelCloud voxels, make_variant(cloud, i, /*thin=*/true, voxelizer));
@@ -26,8 +26,8 @@ llvm::Expected<ReplayTimes> time_replays(Replay& replay, const BenchCloud& cloud
     times.did_not_fit += replayed.status != 0;
     times.status |= replayed.status;
     const int64_t count = replayed.voxels;
-    times.least = i == unthinned ? count : std::min(times.least, count);
-    times.greatest = std::max(times.greatest, count);
+    times.voxels.least = i == unthinned ? count : std::min(times.voxels.least, count);
+    times.voxels.greatest = std::max(times.voxels.greatest, count);
   }
   return times;
 }

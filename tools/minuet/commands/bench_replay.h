@@ -4,16 +4,14 @@
 
 #include <vector>
 
-#include "tools/minuet/cloud/bench_clouds.h"
+#include "tools/minuet/commands/bench_times.h"
 #include "tools/minuet/library/replay.h"
 
 namespace minuet::tool {
 
 struct ReplayTimes {
   std::vector<double> wall_ms;
-  /// `unthinned` counts the voxels of variant 0 (a rotated copy of the cloud with all points). `least` and
-  /// `greatest` count those of the smallest and of the largest timed variant.
-  int64_t unthinned = 0, least = 0, greatest = 0;
+  VoxelRange voxels;
   /// Counts the timed variants that had too many voxels for a level of the network or exceeded a bound of the
   /// coordinates.
   int did_not_fit = 0;

@@ -8,14 +8,12 @@
 #include "tools/minuet/base/clock.h"
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/base/progress.h"
+#include "tools/minuet/commands/bench_times.h"
+#include "tools/minuet/library/replay.h"
 #include "tools/minuet/library/report.h"
 
 namespace minuet::tool {
 namespace {
-
-/// The capacity of a level is this multiple of the largest number of voxels that it has in the unthinned
-/// variants.
-constexpr double kFactor = 1.25;
 
 /// Holds the times of steps in milliseconds. `step` is a whole step; `enqueue` is the part of it in which the
 /// host makes calls. The others are those of steps in which the host waits between the calls.
@@ -26,18 +24,9 @@ struct StepTimes {
 /// Finds the capacities by inferences of the unthinned variants in exact mode.
 llvm::Expected<std::vector<int64_t>> find_capacities(const TrainingBench& bench,
                                                      const std::vector<VoxelCloud>& clouds) {
-  std::vector<int64_t> capacities(static_cast<size_t>(bench.info.levels)), wanted(capacities);
-  MINUET_ASSIGN(const ExecutionHandle execution,
-                open_execution(bench.network, bench.device, clouds.front().count(), bench.execution));
-  MINUET_ASSIGN(Outputs outputs, Outputs::create(bench.network, bench.device, bench.execution.batch_size));
-  for (const VoxelCloud& cloud : clouds) {
-    MINUET_ASSIGN(const DeviceCloud uploaded, upload_cloud(bench.device, cloud, bench.dtype));
-    MINUET_TRY(infer(execution.get(), bench.device, uploaded, outputs));
-    MINUET_TRY(check(
-        minuet_execution_suggest_capacities(execution.get(), kFactor, wanted.data(), bench.info.levels)));
-    for (size_t i = 0; i < wanted.size(); ++i) capacities[i] = std::max(capacities[i], wanted[i]);
-  }
-  return capacities;
+  Replay inferences(bench.network, bench.info, bench.device, bench.facts, bench.dtype, bench.execution);
+  for (const VoxelCloud& cloud : clouds) MINUET_TRY(inferences.learn(cloud));
+  return inferences.capacities();
 }
 
 /// Runs a whole step, and returns its time and that of the calls.
@@ -76,7 +65,7 @@ void print_row(llvm::StringRef cloud, llvm::StringRef voxels, llvm::ArrayRef<std
   llvm::outs().flush();
 }
 
-std::string milliseconds(const std::vector<double>& times) { return fixed_text(median(times), 3); }
+std::string middle(const std::vector<double>& times) { return milliseconds(median(times)); }
 
 }  // namespace
 
@@ -94,13 +83,13 @@ llvm::Expected<llvm::json::Object> bench_training(const TrainingBench& bench, co
   MINUET_ASSIGN(std::vector<int64_t> capacities, find_capacities(bench, clouds));
   MINUET_ASSIGN(const std::unique_ptr<TrainingStep> step,
                 TrainingStep::create(bench.context, bench.network, bench.device, bench.facts, bench.dtype,
-                                     std::move(capacities), bench.execution.batch_size));
+                                     std::move(capacities), bench.execution.batch_size, bench.branches));
   for (int i = 0; i < bench.warm_up; ++i) {
     MINUET_TRY(step->put(clouds[static_cast<size_t>(i % bench.unthinned)]));
     MINUET_TRY(run_step(bench, *step).takeError());
   }
   StepTimes times;
-  int64_t least = 0, greatest = 0;
+  VoxelRange range{clouds.front().count()};
   uint32_t status = 0;
   for (int i = bench.unthinned; i < bench.unthinned + bench.timed; ++i) {
     MINUET_ASSIGN(const VoxelCloud voxels, make_variant(cloud, i, /*thin=*/true, bench.voxelizer));
@@ -110,39 +99,32 @@ llvm::Expected<llvm::json::Object> bench_training(const TrainingBench& bench, co
     MINUET_TRY(time_parts(bench, *step, times));
     MINUET_ASSIGN(const uint32_t of_cloud, step->status());
     status |= of_cloud;
-    least = i == bench.unthinned ? voxels.count() : std::min(least, voxels.count());
-    greatest = std::max(greatest, voxels.count());
+    range.least = i == bench.unthinned ? voxels.count() : std::min(range.least, voxels.count());
+    range.greatest = std::max(range.greatest, voxels.count());
   }
   progress.reset();
   if (status != 0) {
     return bad_input(
         "a variant of the cloud did not fit the fixed buffer sizes, which are {0} times the "
         "voxels of the unthinned variants: name another cloud",
-        fixed_text(kFactor, 2));
+        fixed_text(kCapacityFactor, 2));
   }
   const minuet_training_sizes& sizes = step->sizes();
-  print_row(cloud.name, std::to_string(greatest),
-            {milliseconds(times.step), milliseconds(times.maps), milliseconds(times.forward),
-             milliseconds(times.backward), milliseconds(times.enqueue)},
+  print_row(cloud.name, std::to_string(range.greatest),
+            {middle(times.step), middle(times.maps), middle(times.forward), middle(times.backward),
+             middle(times.enqueue)},
             fixed_text(static_cast<double>(sizes.kept) / 1e6, 1));
-  return llvm::json::Object{
-      {"cloud", cloud.name},
-      {"origin", cloud.origin},
-      {"voxel_size", size_json(cloud.voxel_size)},
-      {"voxels",
-       llvm::json::Object{{"unthinned", clouds.front().count()}, {"min", least}, {"max", greatest}}},
-      {"variants", static_cast<int64_t>(times.step.size())},
-      {"wall_ms", spread_json(times.step)},
-      {"maps_ms", spread_json(times.maps)},
-      {"forward_ms", spread_json(times.forward)},
-      {"backward_ms", spread_json(times.backward)},
-      {"enqueue_ms", spread_json(times.enqueue)},
-      {"capacities", llvm::json::Array(step->capacities())},
-      {"pyramid_bytes", step->buffer_bytes()},
-      {"kept_bytes", sizes.kept},
-      {"forward_workspace_bytes", sizes.forward_workspace},
-      {"backward_workspace_bytes", sizes.backward_workspace},
-  };
+  llvm::json::Object entry = times_json(cloud, range, times.step);
+  entry["maps_ms"] = spread_json(times.maps);
+  entry["forward_ms"] = spread_json(times.forward);
+  entry["backward_ms"] = spread_json(times.backward);
+  entry["enqueue_ms"] = spread_json(times.enqueue);
+  entry["capacities"] = llvm::json::Array(step->capacities());
+  entry["pyramid_bytes"] = step->buffer_bytes();
+  entry["kept_bytes"] = sizes.kept;
+  entry["forward_workspace_bytes"] = sizes.forward_workspace;
+  entry["backward_workspace_bytes"] = sizes.backward_workspace;
+  return entry;
 }
 
 }  // namespace minuet::tool

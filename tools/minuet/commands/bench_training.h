@@ -20,6 +20,7 @@ struct TrainingBench {
   const ExecutionChoice& execution;
   const Voxelizer& voxelizer;
   int unthinned, warm_up, timed;
+  int branches;  ///< Is minuet_training_options.branches.
 };
 
 /// Times steps on variants of a cloud, prints a row of the table, and returns the fields of the cloud's

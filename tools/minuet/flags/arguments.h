@@ -61,6 +61,7 @@ struct Arguments {
   /// Counts the inferences before the timing. The value 0 means 20 on a GPU and 1 on the CPU.
   int warm_up = 0;
   bool training = false;  ///< Tells whether `bench` times steps of training.
+  int branches = 0;       ///< Counts the branches of their backward passes. 0 means that the library chooses.
   double budget = 0;      ///< Limits the time of tuning in seconds. The value 0 means the library's default.
   bool exhaustive = false;
   // `minuet precompile` uses the following members.

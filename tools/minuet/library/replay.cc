@@ -11,9 +11,6 @@
 namespace minuet::tool {
 namespace {
 
-/// The capacity of a network level is this multiple of the largest number of voxels that the level had in
-/// inferences without fixed capacities.
-constexpr double kFactor = 1.25;
 /// The bounds of each axis exceed the extent of the clouds by 1/kRoom of it on each side.
 constexpr int kRoom = 8;
 
@@ -82,7 +79,8 @@ llvm::Expected<double> Replay::infer_exactly(const VoxelCloud& cloud) {
 /// Widens capacities and bounds to fit `cloud`, which must be the last cloud that exact_ prepared.
 llvm::Error Replay::learn_from_last(const VoxelCloud& cloud) {
   std::vector<int64_t> wanted(static_cast<size_t>(info_.levels));
-  MINUET_TRY(check(minuet_execution_suggest_capacities(exact_.get(), kFactor, wanted.data(), info_.levels)));
+  MINUET_TRY(
+      check(minuet_execution_suggest_capacities(exact_.get(), kCapacityFactor, wanted.data(), info_.levels)));
   capacities_.resize(wanted.size(), 0);
   for (size_t l = 0; l < wanted.size(); ++l) capacities_[l] = std::max(capacities_[l], wanted[l]);
   const size_t fields = cloud.holds_points ? 0 : static_cast<size_t>(1 + cloud.ndim);

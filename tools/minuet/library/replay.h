@@ -14,6 +14,10 @@
 
 namespace minuet::tool {
 
+/// The capacity of a network level is this multiple of the largest number of voxels that the level had in
+/// inferences without fixed capacities.
+constexpr double kCapacityFactor = 1.25;
+
 /// Holds the result of one inference.
 struct ReplayResult {
   /// Holds the time in milliseconds by the host's clock. If the cloud did not fit the fixed buffer sizes,

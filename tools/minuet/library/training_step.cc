@@ -48,15 +48,18 @@ TrainingStep::~TrainingStep() = default;
 
 llvm::Expected<std::unique_ptr<TrainingStep>> TrainingStep::create(
     minuet_context* context, minuet_plan* network, minuet_device* device, const DeviceFacts& facts,
-    minuet_dtype dtype, std::vector<int64_t> capacities, int64_t batch_size) {
+    minuet_dtype dtype, std::vector<int64_t> capacities, int64_t batch_size, int32_t branches) {
   std::unique_ptr<TrainingStep> step(new TrainingStep(device, facts, dtype, std::move(capacities)));
-  MINUET_TRY(step->open(context, network, batch_size));
+  MINUET_TRY(step->open(context, network, batch_size, branches));
   return step;
 }
 
-llvm::Error TrainingStep::open(minuet_context* context, minuet_plan* network, int64_t batch_size) {
+llvm::Error TrainingStep::open(minuet_context* context, minuet_plan* network, int64_t batch_size,
+                               int32_t branches) {
+  minuet_training_options options = MINUET_TRAINING_OPTIONS_INIT;
+  options.branches = branches;
   minuet_training* made = nullptr;
-  MINUET_TRY(check(minuet_training_create(context, network, nullptr, &made)));
+  MINUET_TRY(check(minuet_training_create(context, network, &options, &made)));
   training_.reset(made);
   MINUET_TRY(check(minuet_training_load(made, device_)));
   MINUET_TRY(open_pyramid(batch_size));
@@ -150,7 +153,9 @@ llvm::Error TrainingStep::add_tensors(minuet_plan* network, int64_t batch_size) 
   const auto add = [&](const minuet_tensor_info& info,
                        std::vector<minuet_array>& list) -> llvm::Expected<void*> {
     minuet_array array = array_of(nullptr, info.shape, info.rank, info.element);
-    array.shape[0] = info.rank > 2 ? batch_size : capacities_[static_cast<size_t>(info.level)];
+    // A dense tensor, and a level without axes, have a row for each batch item.
+    array.shape[0] =
+        info.rank > 2 || info.axes == 0 ? batch_size : capacities_[static_cast<size_t>(info.level)];
     const int64_t element =
         info.element == MINUET_ELEMENT_I32 ? static_cast<int64_t>(sizeof(int32_t)) : dtype_bytes(dtype_);
     MINUET_ASSIGN(array.data, allocate(elements_of(array) * element));

@@ -18,12 +18,12 @@ namespace minuet::tool {
 /// and the gradients of the outputs are all equal, because the time of a step does not depend on them.
 class TrainingStep {
  public:
-  /// All arguments must outlive this object.
+  /// All arguments must outlive this object. `branches` is minuet_training_options.branches.
   static llvm::Expected<std::unique_ptr<TrainingStep>> create(minuet_context* context, minuet_plan* network,
                                                               minuet_device* device, const DeviceFacts& facts,
                                                               minuet_dtype dtype,
                                                               std::vector<int64_t> capacities,
-                                                              int64_t batch_size);
+                                                              int64_t batch_size, int32_t branches);
   ~TrainingStep();
 
   /// Copies a cloud to the device. Rows past the capacity are left out, but the count includes them.
@@ -47,7 +47,7 @@ class TrainingStep {
   TrainingStep(minuet_device* device, const DeviceFacts& facts, minuet_dtype dtype,
                std::vector<int64_t> capacities)
       : device_(device), facts_(facts), dtype_(dtype), capacities_(std::move(capacities)) {}
-  llvm::Error open(minuet_context* context, minuet_plan* network, int64_t batch_size);
+  llvm::Error open(minuet_context* context, minuet_plan* network, int64_t batch_size, int32_t branches);
   llvm::Error open_pyramid(int64_t batch_size);
   llvm::Error add_parameters(minuet_plan* network);
   llvm::Error add_tensors(minuet_plan* network, int64_t batch_size);

@@ -1678,7 +1678,7 @@ class minuet_training_options(Structure):
     momentum: float
     is_cumulative: int
     recompute_blocks: int
-    reserved: int
+    branches: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("ext", c_void_p),
@@ -1687,7 +1687,7 @@ class minuet_training_options(Structure):
         ("momentum", c_float),
         ("is_cumulative", c_int32),
         ("recompute_blocks", c_int32),
-        ("reserved", c_int32),
+        ("branches", c_int32),
     ]
 
 

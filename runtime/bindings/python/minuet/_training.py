@@ -88,6 +88,9 @@ class Training(Handle):
         cumulative: all batches have the same share instead.
         recompute_blocks: backward() computes again what lies inside residual and bottleneck blocks, so that only their
             inputs are kept. The bits are the same.
+        branches: 2: on a GPU backward() computes the gradients of parameters beside the others, on a stream of its
+            own, which may be faster for clouds that do not fill the GPU. The bits are the same, and the workspace is
+            larger. 1: all work is on the caller's stream. 0: the library chooses, and chooses 1 so far.
 
     Raises:
         UnimplementedError: a layer cannot be trained; the message names it.
@@ -103,13 +106,14 @@ class Training(Handle):
         momentum: float = 0.1,
         cumulative: bool = False,
         recompute_blocks: bool = False,
+        branches: int = 0,
     ) -> None:
         options = _abi.minuet_training_options(struct_size=ctypes.sizeof(_abi.minuet_training_options))
         for number in input_gradients:
             options.input_gradients |= 1 << operator.index(number)
         options.frozen_batch_norms, options.is_cumulative = int(frozen_batch_norms), int(cumulative)
         options.momentum = 0 if cumulative else momentum
-        options.recompute_blocks = int(recompute_blocks)
+        options.recompute_blocks, options.branches = int(recompute_blocks), branches
         pointer = make("minuet_training_create", context, network, ctypes.byref(options))
         super().__init__(pointer, library.minuet_training_destroy, context)
         self._inputs, self._outputs, self._parameters = network.inputs, network.outputs, network.parameters
@@ -201,10 +205,17 @@ class Training(Handle):
         sizes = self._sizes_on(device, pyramid)
         given = self._values(arguments, device, buffer, parameters, order, handle)
         new: dict[str, Any] = {}
-        if self._has_statistics:
+        counts = {"batch_count": batch_count, "new_batch_count": new_batch_count}
+        if not self._has_statistics:
+            for name, one in {"statistics": statistics, **counts}.items():
+                if one is not None:
+                    raise ValueError(
+                        f"{name} is given, but the batch norms are frozen and change nothing: leave it out"
+                    )
+        else:
             new = self._like(device, given, statistics, handle, of_statistics=True)
             arguments.new_statistics = self._table(device, new, handle, "statistics")
-            for name, count in (("batch_count", batch_count), ("new_batch_count", new_batch_count)):
+            for name, count in counts.items():
                 if count is not None:
                     found = device_view(count, device, handle, name)
                     found.require(name, "int64", (1,))
@@ -216,7 +227,9 @@ class Training(Handle):
         targets = [output_view(one, info, device, handle) for one, info in zip(results, self._outputs, strict=True)]
         arguments.inputs, arguments.input_count = array_table(views), len(views)
         arguments.outputs, arguments.output_count = array_table(targets), len(targets)
-        kept, _ = self._kept(arguments, device, kept, sizes, handle)
+        if kept is None:
+            kept = device.empty(max(1, sizes.kept), "uint8", handle)
+        arguments.kept, arguments.kept_bytes = memory_view(kept, device, handle, "kept").memory
         held = place_workspace(arguments, workspace, lambda: sizes.forward_workspace, device, handle)
         with using(pyramid) as (arguments.pyramid,):
             call("minuet_training_forward", self, device, ctypes.byref(arguments), handle)
@@ -252,6 +265,8 @@ class Training(Handle):
                 ones.
             workspace: as for forward().
         """
+        if kept is None:
+            raise ValueError("kept is None: give the `kept` of what forward() returned")
         if accumulate and gradients is None:
             raise ValueError("accumulate is set, but there is nothing to add to: give gradients")
         handle = stream_handle(stream)
@@ -291,7 +306,7 @@ class Training(Handle):
             if one is not None:
                 of_inputs[number] = output_view(one, info, device, handle)[0].to_array(f"the gradient of {info.name!r}")
         arguments.input_gradients = of_inputs
-        self._kept(arguments, device, kept, sizes, handle)
+        arguments.kept, arguments.kept_bytes = memory_view(kept, device, handle, "kept", is_written=False).memory
         held = place_workspace(arguments, workspace, lambda: sizes.backward_workspace, device, handle)
         with using(pyramid) as (arguments.pyramid,):
             call("minuet_training_backward", self, device, ctypes.byref(arguments), handle)
@@ -373,10 +388,3 @@ class Training(Handle):
             shape = [pyramid.rows_of(info), *info.shape[1:]]
             arrays.append(device.empty(shape, like_input(info.dtype, views), stream))
         return arrays
-
-    def _kept(self, arguments: Any, device: Device, kept: Any, sizes: TrainingSizes, stream: int) -> tuple[Any, View]:
-        """Fills in the memory that lives from a forward call to its backward call."""
-        kept = device.empty(max(1, sizes.kept), "uint8", stream) if kept is None else kept
-        found = memory_view(kept, device, stream, "kept")
-        arguments.kept, arguments.kept_bytes = found.memory
-        return kept, found

@@ -34,7 +34,7 @@ static void create(const world* world) {
   REFUSED_WITH("momentum is 1.5", momentum = 1.5f);
   REFUSED_WITH("is_cumulative is 2", is_cumulative = 2);
   REFUSED_WITH("recompute_blocks is 2", recompute_blocks = 2);
-  REFUSED_WITH("reserved is 1", reserved = 1);
+  REFUSED_WITH("branches is 3", branches = 3);
 #undef REFUSED_WITH
   ACCEPTED(minuet_training_create(own, network, NULL, &out.training));
   DONE(minuet_training_destroy(out.training));

@@ -163,6 +163,27 @@ def test_frozen_batch_norms_are_an_affine_step(device, context, generator):
     gradients = step.backward(result.kept, g)
     np.testing.assert_allclose(step.host(gradients.inputs[0])[:ROWS], g * scale, rtol=1e-4, atol=1e-5)
     assert gradients.parameters.keys() == {"bn.weight", "bn.bias"}
+    for name in ("statistics", "batch_count", "new_batch_count"):
+        with pytest.raises(ValueError, match=f"^{name} is given, but the batch norms are frozen"):
+            step.forward(x, **{name: {}})
+
+
+def test_branches_give_the_same_bits(device, context, generator):
+    network = network_of(context, [linear(f"l{i}", 8) for i in range(6)])
+    step = Step(context, device, generator, network)
+    x, g = draw(generator, (ROWS, 4)), draw(generator, (ROWS, 8))
+    expected = step.backward(step.forward(x).kept, g).parameters
+    for branches in (1, 2):
+        training = minuet.Training(context, network, branches=branches)
+        training.load(device)
+        step.training = training
+        step.pyramid = training.pyramid([CAPACITY])
+        step.pyramid.load(device)
+        found = step.backward(step.forward(x).kept, g).parameters
+        for name, array in expected.items():
+            np.testing.assert_array_equal(step.host(found[name]), step.host(array), err_msg=name)
+    with pytest.raises(minuet.InvalidArgumentError, match="branches is 3"):
+        minuet.Training(context, network, branches=3)
 
 
 def test_memory_of_the_caller(device, context, generator):
@@ -188,6 +209,8 @@ def test_memory_of_the_caller(device, context, generator):
     small = device.empty(8, "uint8")
     with pytest.raises(minuet.ResourceExhaustedError, match="kept has"):
         step.forward(x, kept=small)
+    with pytest.raises(ValueError, match="kept is None"):
+        step.backward(None, g)
 
 
 DENSE = {
