@@ -10,7 +10,7 @@ import torch
 from .._batch_norm import BatchNorm, Normalized, NormGradients
 from ._define import define, given
 from ._norms import new_like, new_statistics
-from ._places import Place, context, exact_dtype_of, new_cache, place_of, plain, remembered, rows_of
+from ._places import Place, context, exact_dtype_of, loaded, new_cache, place_of, plain, rows_of
 
 _norms: dict[Any, BatchNorm] = new_cache()
 
@@ -20,13 +20,8 @@ def _norm(features: torch.Tensor, **options: Any) -> tuple[BatchNorm, Place]:
     place = place_of(features.device)
     options["dtype"] = exact_dtype_of(features)
     channels = features.shape[1]
-
-    def make() -> BatchNorm:
-        made = BatchNorm(context(), channels, **options)
-        made.load(place.library_device)
-        return made
-
-    return remembered(_norms, (channels, place.pointer, *sorted(options.items())), make), place
+    key = (channels, *sorted(options.items()))
+    return loaded(_norms, key, place, lambda: BatchNorm(context(), channels, **options)), place
 
 
 def _floats(tensor: torch.Tensor | None) -> torch.Tensor | None:

@@ -146,6 +146,17 @@ def remembered(cache: dict[Any, Made], key: Any, make: Callable[[], Made]) -> Ma
     return found
 
 
+def loaded(cache: dict[Any, Made], key: tuple[Any, ...], place: Place, make: Callable[[], Made]) -> Made:
+    """Returns an op of the library that is loaded on a device."""
+
+    def load() -> Made:
+        op: Any = make()
+        op.load(place.library_device)
+        return op  # type: ignore[no-any-return]
+
+    return remembered(cache, (place.pointer, *key), load)
+
+
 def new_cache(limit: int = 0) -> dict[Any, Any]:
     """Returns a cache of this process: a forked child begins with an empty one.
 

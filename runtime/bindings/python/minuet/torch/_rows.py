@@ -21,10 +21,10 @@ from ._places import (
     Place,
     context,
     exact_dtype_of,
+    loaded,
     new_cache,
     place_of,
     plain,
-    remembered,
     rows_of,
     with_room,
 )
@@ -33,14 +33,7 @@ _ops: dict[Any, Any] = new_cache(256)
 
 
 def _loaded(place: Place, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    """Returns an op of the library, loaded on a device."""
-
-    def load() -> Any:
-        op = make()
-        op.load(place.library_device)
-        return op
-
-    return remembered(_ops, (place.pointer, *key), load)
+    return loaded(_ops, key, place, make)
 
 
 # ---- points of voxels -------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import minuet.torch as sparse  # noqa: E402
 from minuet.torch import _convolutions, _geometry, _poolings  # noqa: E402
 from minuet.torch import functional as F  # noqa: E402, N812
 from minuet.torch._clouds import normalize_clouds  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch_problems import GEOMETRIES, cloud, expect_close, normal, poisoned  # noqa: E402, F401
 
 
@@ -169,3 +170,37 @@ def test_a_maximum_without_winners_has_no_gradient(generator, coordinates):
     assert others[-1] is False
     with pytest.raises(RuntimeError, match="winners=True"):
         torch.ops.minuet.pooling(features.requires_grad_(), *others)
+
+
+def test_plain_tensors_take_the_short_way(generator, coordinates, monkeypatch):
+    """Below autograd, ops of plain tensors are not dispatched again, and those that a mode of torch looks at are."""
+    overload, calls = torch._ops.OpOverload, []
+    redispatch = overload.redispatch
+
+    def counted(self, *arguments):
+        calls.append(self._opname)
+        return redispatch(self, *arguments)
+
+    monkeypatch.setattr(overload, "redispatch", counted)
+    x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates)
+    weight = normal(generator, 27, 4, 4).requires_grad_()
+
+    def run():
+        return F.convolution(x, weight, kernel_size=3, submanifold=True).features
+
+    wanted = run()
+    wanted.sum().backward()
+    with torch.inference_mode():
+        assert torch.equal(run(), wanted)
+    assert calls == []
+
+    class Watching(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    seen = []
+    with Watching():
+        assert torch.equal(run(), wanted)
+    assert torch.ops.minuet.convolution.default in seen
+    assert "convolution" in calls
