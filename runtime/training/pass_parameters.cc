@@ -101,15 +101,9 @@ void PassParameters::place(Placement& parts) {
       } else if (image.part == ParameterPart::Shift) {
         layer.pointers.push_back(!scales ? nullptr : layer.shift ? layer.shift : zeros_);
       } else if (image.weight.fused) {
-<<<<<<< HEAD
         char* const memory = parts.take<char>(fused_image_bytes(*image.weight.fused));
         layer.fused.push_back({*image.weight.fused, memory});
         layer.pointers.push_back(memory);
-=======
-        char* const stored = parts.take<char>(fused_image_bytes(*image.weight.fused));
-        jobs_.push_back({layer.weight, stored, *image.weight.fused, fused_image_shape(*image.weight.fused)});
-        layer.pointers.push_back(stored);
->>>>>>> train2
       } else {
         layer.pointers.push_back(layer.weight);
       }

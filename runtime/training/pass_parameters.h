@@ -52,14 +52,11 @@ class PassParameters {
     // because all images are made from the array of the caller.
     i64 weight_bytes = 0;
     char* weight = nullptr;
-<<<<<<< HEAD
     struct Image {
       FusedImage layout;
       char* memory = nullptr;
     };
     llvm::SmallVector<Image, 1> fused;
-=======
->>>>>>> train2
     float *scale = nullptr, *shift = nullptr;
     std::vector<const void*> pointers;
   };
