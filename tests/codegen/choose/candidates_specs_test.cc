@@ -100,6 +100,10 @@ TEST(BatchNormChoice, LanesCoverTheChannels) {
       EXPECT_EQ(channels % elements, 0);
       EXPECT_EQ(spec.threads % spec.lanes, 0);
       EXPECT_LE(elements * spec.lanes, spec.threads) << "a thread finishes a channel";
+      EXPECT_EQ(spec.threads % 32, 0);
+      EXPECT_LE(kLeastNormRows, kNormBatch * (spec.threads / spec.lanes))
+          << "all rows of a piece are loaded at once";
+      EXPECT_EQ(choose_batch_norm(problem).sum_gradients.threads, spec.threads);
       EXPECT_LT(norm_groups(spec, channels) * elements * spec.lanes, 2 * channels);
     }
   }

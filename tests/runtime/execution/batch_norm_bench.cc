@@ -4,6 +4,7 @@
 // tools/bench/results. Times are by the GPU's clock, of one of kCalls captured calls that run one after the
 // other, beside a copy that moves as many bytes: each pass reads its operands twice and writes its results
 // once.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
