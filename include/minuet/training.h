@@ -70,9 +70,16 @@ typedef struct minuet_training_options {
    * may be faster for clouds that do not fill the GPU. The bits are the same, and the backward workspace is
    * larger. 1: all work is on the caller's stream. 0: the library chooses, and chooses 1 so far */
   int32_t branches;
+  /* optional: names of segments. The backward call computes again what lies inside them too, so that only
+   * their inputs and the winners of maxima are kept. A segment is a block, a convolution, linear layer or
+   * pooling of this name, or all neighbouring ones whose names begin with this one and a dot, such as
+   * "encoder.1" for a stage, with the pointwise layers between them. The bits are the same */
+  const char* const* recompute;
+  int32_t recompute_count;
+  int32_t reserved; /* 0 */
 } minuet_training_options;
 #define MINUET_TRAINING_OPTIONS_INIT \
-  { sizeof(minuet_training_options), 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_training_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Creates the training plan of the network of `network`. Needs no device. The plan may be destroyed
  * afterwards, and its values are not read. Convolutions run in the fused dataflow.

@@ -242,7 +242,7 @@ MINUET_ENDS_WITH(minuet_gradient_arguments, workspace_bytes);
 MINUET_ENDS_WITH(minuet_batch_norm_options, reserved);
 MINUET_ENDS_WITH(minuet_batch_norm_arguments, workspace_bytes);
 MINUET_ENDS_WITH(minuet_batch_norm_gradient_arguments, workspace_bytes);
-MINUET_ENDS_WITH(minuet_training_options, branches);
+MINUET_ENDS_WITH(minuet_training_options, reserved);
 MINUET_ENDS_WITH(minuet_kept_info, reserved);
 MINUET_ENDS_WITH(minuet_training_sizes, backward_workspace);
 MINUET_ENDS_WITH(minuet_training_forward_arguments, workspace_bytes);

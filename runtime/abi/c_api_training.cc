@@ -31,6 +31,11 @@ namespace {
   if (given.momentum != 0) options.momentum = given.momentum;
   if (given.is_cumulative != 0) options.momentum = 0;
   options.is_cumulative = given.is_cumulative != 0;
+  MINUET_TRY(check_list(given.recompute, "recompute", given.recompute_count, "recompute_count"));
+  for (i32 i = 0; i < given.recompute_count; ++i) {
+    MINUET_TRY(check_pointer(given.recompute[i], ("recompute[" + std::to_string(i) + "]").c_str()));
+    options.recomputed.emplace_back(given.recompute[i]);
+  }
   return options;
 }
 

@@ -1,9 +1,11 @@
 // Describes the forward pass of a training step.
+#include <algorithm>
 #include <map>
 
 #include "codegen/choose/ops/dense.h"
 #include "codegen/choose/ops/global_pooling.h"
 #include "codegen/choose/ops/pooling.h"
+#include "llvm/ADT/STLExtras.h"
 #include "runtime/program/ops/convolution.h"
 #include "runtime/training/pass_program.h"
 
@@ -39,9 +41,10 @@ class ForwardBuilder {
   }
 
   llvm::Expected<ForwardPass> build() {
-    for (const ProgramLayer& layer : network_.layers) {
-      take_block(layer.origin);
-      MINUET_TRY(add(layer));
+    MINUET_TRY(find_segments());
+    for (std::size_t i = 0; i < network_.layers.size(); ++i) {
+      take_segment(names_[i]);
+      MINUET_TRY(add(network_.layers[i]));
     }
     return std::move(pass_);
   }
@@ -62,13 +65,62 @@ class ForwardBuilder {
     return not_trainable(layer);
   }
 
-  /// Numbers the blocks of several convolutions, whose names they have in their origins.
-  void take_block(const LayerOrigin& origin) {
-    if (origin.part.empty()) {
-      block_ = -1;
-    } else if (block_ < 0 || origin.layer != block_name_) {
-      block_ = blocks_++;
-      block_name_ = origin.layer;
+  /// Finds the name of the segment that each layer is in. Returns InvalidArgument if a given name is that of
+  /// no segment.
+  llvm::Error find_segments() {
+    const std::vector<std::string>& given = passes_.options.recomputed;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const auto has_name = [&](const ProgramLayer& layer) { return is_in(layer, given[i]); };
+      if (llvm::any_of(network_.layers, has_name)) continue;
+      return make_error(
+          StatusCode::InvalidArgument,
+          "recompute[{0}] is \"{1}\", but network {2} has no convolution, linear layer or pooling "
+          "of this name, and none whose name begins with \"{1}.\"",
+          i, given[i], network_.name);
+    }
+    std::size_t last = 0;  // Is the last layer that is no chain.
+    for (const ProgramLayer& layer : network_.layers) {
+      const std::size_t number = names_.size();
+      names_.push_back(segment_of(layer));
+      if (is_chain(layer)) continue;
+      // A chain belongs to the segment on both sides of it.
+      if (names_[last] == names_[number]) std::fill(names_.begin() + last, names_.end(), names_[number]);
+      last = number;
+    }
+    return llvm::Error::success();
+  }
+
+  static bool is_chain(const ProgramLayer& layer) {
+    return layer.problem.get_if<PointwiseProblem>() != nullptr;
+  }
+
+  /// Returns the name that a layer has in the description. Residual and bottleneck blocks have several
+  /// convolutions, which have the block's name in their origins. A chain has no name of its own.
+  static const std::string& name_of(const ProgramLayer& layer) {
+    return layer.origin.layer.empty() ? layer.name : layer.origin.layer;
+  }
+  static bool is_in(const ProgramLayer& layer, const std::string& segment) {
+    const std::string& name = name_of(layer);
+    return !is_chain(layer) && (name == segment || name.starts_with(segment + "."));
+  }
+
+  /// Returns the name of the segment that a layer is in, or "". Of several names the longest one counts.
+  std::string segment_of(const ProgramLayer& layer) const {
+    std::string longest;
+    for (const std::string& given : passes_.options.recomputed) {
+      if (is_in(layer, given) && given.size() > longest.size()) longest = given;
+    }
+    const bool is_in_block = passes_.options.recomputes_blocks && !layer.origin.part.empty();
+    return longest.empty() && is_in_block ? layer.origin.layer : longest;
+  }
+
+  /// Numbers the segments, which the backward pass computes again.
+  void take_segment(const std::string& name) {
+    if (name.empty()) {
+      segment_ = -1;
+    } else if (segment_ < 0 || name != segment_name_) {
+      segment_ = segments_++;
+      segment_name_ = name;
     }
   }
 
@@ -83,7 +135,7 @@ class ForwardBuilder {
 
   ProgramLayer& add_layer(const ProgramLayer& origin, const char* suffix, const OpProblem& problem, i32 map,
                           i32 input, i32 output, const LayerUse& use) {
-    pass_.steps.push_back({StepKind::Layer, static_cast<i32>(pass_.program.layers.size()), block_});
+    pass_.steps.push_back({StepKind::Layer, static_cast<i32>(pass_.program.layers.size()), segment_});
     pass_.layers.push_back(use);
     return append_layer(pass_.program, origin.name + suffix, problem, map, input, output);
   }
@@ -217,7 +269,7 @@ class ForwardBuilder {
     }
     norm.mean = number_of(names.batch_norm + ".running_mean");
     norm.variance = number_of(names.batch_norm + ".running_var");
-    pass_.steps.push_back({StepKind::Norm, static_cast<i32>(pass_.norms.size()), block_});
+    pass_.steps.push_back({StepKind::Norm, static_cast<i32>(pass_.norms.size()), segment_});
     pass_.norms.push_back(std::move(norm));
     return llvm::Error::success();
   }
@@ -225,8 +277,10 @@ class ForwardBuilder {
   const Program& network_;
   const TrainingPasses& passes_;
   std::map<std::string, i32> numbers_;
-  i32 block_ = -1, blocks_ = 0;  // Are the block of the layer that is added, and the number of blocks so far.
-  std::string block_name_;
+  std::vector<std::string> names_;  // Holds the name of the segment of each layer, or "".
+  // Are the segment of the layer that is added, and the number of segments so far.
+  i32 segment_ = -1, segments_ = 0;
+  std::string segment_name_;
   ForwardPass pass_;
 };
 

@@ -1,5 +1,6 @@
 #include "runtime/training/kept_tensors.h"
 
+#include "codegen/choose/ops/pooling.h"
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/training/pass_program.h"
 
@@ -20,13 +21,12 @@ KeptTensors::KeptTensors(TrainingPasses& passes, BackwardPass& pass)
   }
 }
 
-/// The result of a block is kept, because the next block reads it.
+/// The result of a segment is kept, because the next layer reads it.
 bool KeptTensors::is_computed_again(i32 tensor) const {
   const i32 number = steps_[tensor];
-  if (!passes_.options.recomputes_blocks || number < 0) return false;
+  if (number < 0 || forward_.steps[number].segment < 0) return false;
   const PassStep& step = forward_.steps[number];
-  if (step.block < 0) return false;
-  const auto is_behind = [&](const PassStep& other) { return other.block == step.block; };
+  const auto is_behind = [&](const PassStep& other) { return other.segment == step.segment; };
   return llvm::any_of(llvm::ArrayRef<PassStep>(forward_.steps).drop_front(number + 1), is_behind);
 }
 
@@ -81,8 +81,15 @@ i32 KeptTensors::add_layer(i32 number) {
   const i32 output = add_tensor(pass_.program, spec.level, spec.channels);
   pass_.steps.push_back({StepKind::Layer, static_cast<i32>(pass_.program.layers.size())});
   pass_.layers.push_back(forward_.layers[number]);
-  ProgramLayer& added =
-      append_layer(pass_.program, layer.name + " again", layer.problem, layer.map, input, output);
+  OpProblem problem = layer.problem;
+  if (layer.winners >= 0) {
+    // The winners are kept.
+    PoolingProblem pooling = problem.get<PoolingProblem>();
+    pooling.winners = false;
+    problem = pooling;
+  }
+  ProgramLayer& added = append_layer(pass_.program, layer.name + " again", problem, layer.map, input, output);
+  added.coordinates_level = layer.coordinates_level;
   added.operands = std::move(operands);
   added.affines = layer.affines;
   return output;

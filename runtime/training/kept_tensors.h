@@ -11,7 +11,7 @@ class KeptTensors {
   /// Appends to `pass` what it reads of the forward pass. Both must outlive this object.
   KeptTensors(TrainingPasses& passes, BackwardPass& pass);
   /// Returns the tensor of the backward pass that holds a tensor of the forward pass. If the tensor lies
-  /// inside a block that is computed again, the steps that compute it are appended to the pass.
+  /// inside a segment that is computed again, the steps that compute it are appended to the pass.
   i32 get(i32 tensor);
   /// Returns the name of the layer or the input that computes a tensor of the forward pass.
   std::string name_of(i32 tensor) const;

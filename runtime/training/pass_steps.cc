@@ -40,7 +40,7 @@ void PassSteps::place_norms(Placement& parts, Placement& kept) {
   }
   norm_workspace_ = parts.take<char>(bytes);
   const TrainingOptions& options = passes_->options;
-  if (!options.recomputes_blocks || options.freezes_batch_norms) return;
+  if (!options.recomputes() || options.freezes_batch_norms) return;
   for (std::size_t i = 0; i < moments_.size(); ++i) {
     moments_[i] = kept.take<float>(2 * i64{passes_->forward.norms[i].choice.problem.channels} + 1);
   }

@@ -27,8 +27,12 @@ struct TrainingOptions {
   bool is_cumulative = false;        // Gives all batches the same share instead.
   // The backward pass computes again what lies inside residual and bottleneck blocks, so that it is not kept.
   bool recomputes_blocks = false;
+  // Name layers, or the common beginning of the names of several, whose inside is computed again too.
+  std::vector<std::string> recomputed;
   // The backward pass computes the gradients of parameters beside the others.
   bool has_branches = false;
+
+  bool recomputes() const { return recomputes_blocks || !recomputed.empty(); }
 };
 
 /// Holds the numbers, in the list of the network's parameters, of those that the kernels of a layer read. A
@@ -103,8 +107,9 @@ enum class StepKind : i32 {
 struct PassStep {
   StepKind kind = StepKind::Layer;
   i32 number = 0;  // Is the element of the list. For ClearTensor it is the tensor, which gets zeros.
-  // Is the residual or bottleneck block of the network that a step of the forward pass is in, or -1.
-  i32 block = -1;
+  // Is the segment of the network that a step of the forward pass is in, or -1. The backward pass computes
+  // again what lies inside segments.
+  i32 segment = -1;
 };
 
 struct ForwardPass {

@@ -136,6 +136,9 @@ void check_training_options(Machine& machine) {
   given.is_cumulative = 1;
   given.recompute_blocks = 2;  // refused
   given.branches = 3;          // refused
+  const char* const names[] = {"other"};
+  given.recompute = names;
+  given.recompute_count = 1;
   check_options<minuet_training_options>(given, MINUET_TRAINING_OPTIONS_INIT, [&](const auto* options) {
     minuet_training* made = nullptr;
     const minuet_status status = minuet_training_create(machine.context(), network.get(), options, &made);

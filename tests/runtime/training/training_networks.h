@@ -78,6 +78,23 @@ inline constexpr const char* kPyramid = R"({
   ]
 })";
 
+/// A stage whose layers have a common beginning of their names, with a pooling and layers without a name.
+inline constexpr const char* kStages = R"({
+  "name": "stages", "ndim": 3, "in_channels": 4, "channels": [16, 24],
+  "layers": [
+    {"op": "block", "name": "stem", "width": 0, "kernel_size": 3, "save": "skip"},
+    {"op": "max_pool", "name": "stage.pool", "kernel_size": 3, "stride": 2},
+    {"op": "block", "name": "stage.wider", "width": 1, "kernel_size": 3},
+    {"op": "residual", "name": "stage.first", "width": 1},
+    {"op": "layer_norm", "name": "stage.norm"},
+    {"op": "residual", "name": "stage.second", "width": 1},
+    {"op": "gelu"},
+    {"op": "up", "name": "up", "width": 0, "kernel_size": 2, "stride": 2, "onto": "skip"},
+    {"op": "concat", "with": "skip"},
+    {"op": "linear", "name": "stage2", "out_channels": 8}
+  ]
+})";
+
 /// Layers with parts that most networks do not have, and tensors with many readers.
 inline constexpr const char* kUnusual = R"({
   "name": "unusual", "ndim": 3, "in_channels": 4, "channels": [16, 8], "batch_norm_epsilon": 1e-3,

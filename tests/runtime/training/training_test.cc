@@ -206,6 +206,29 @@ TEST_P(TrainingTest, BlocksAreComputedAgainOnRequest) {
   }
 }
 
+/// A stage is computed again from its input and the winners of its pooling.
+TEST_P(TrainingTest, LayersAreComputedAgainByName) {
+  TrainingCase test = make_case(kStages, {4}, {8});
+  const TrainingRun all(machine(), dtype(), test);
+  StepOptions options = usual(test);
+  const StepResult expected = all.step(options);
+  expect_step(test, expected);
+  int64_t kept = all.sizes(*all.pyramid(1000)).kept;
+  for (const std::vector<const char*>& names : {std::vector{"stage.first"},
+                                                {"stage.first", "stage.second"},
+                                                {"stage", "stage.first"},
+                                                {"stage"},
+                                                {"stage", "stem"}}) {
+    test.options.recompute = names.data();
+    test.options.recompute_count = static_cast<int32_t>(names.size());
+    const TrainingRun run(machine(), dtype(), test);
+    EXPECT_EQ(expected, run.step(options));
+    const int64_t less = run.sizes(*run.pyramid(1000)).kept;
+    EXPECT_LT(less, kept) << names.back();
+    kept = less;
+  }
+}
+
 /// The software device runs a branch at any time that events allow, so that memory which a branch still reads
 /// and another step writes gives other bits.
 TEST_P(TrainingTest, BranchesGiveTheSameBits) {

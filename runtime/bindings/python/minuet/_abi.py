@@ -1679,6 +1679,9 @@ class minuet_training_options(Structure):
     is_cumulative: int
     recompute_blocks: int
     branches: int
+    recompute: int | None
+    recompute_count: int
+    reserved: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("ext", c_void_p),
@@ -1688,6 +1691,9 @@ class minuet_training_options(Structure):
         ("is_cumulative", c_int32),
         ("recompute_blocks", c_int32),
         ("branches", c_int32),
+        ("recompute", c_void_p),
+        ("recompute_count", c_int32),
+        ("reserved", c_int32),
     ]
 
 

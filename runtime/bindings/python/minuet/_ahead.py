@@ -23,7 +23,7 @@ from ._infos import (
     told,
 )
 from ._library import Callback, call, call_with, is_stopping, library, using
-from ._network_options import encoded_archs, network_options
+from ._network_options import encoded_names, network_options
 from ._plan import Plan
 from ._types import DType, WeightsOrder
 
@@ -130,7 +130,7 @@ def precompile(
     ]
     asked = _cancellation(_abi.minuet_precompile_options_cancelled, callbacks, cancelled)
     options.step, options.bundle, options.cancelled = callbacks[0].pointer, callbacks[1].pointer, asked.pointer
-    encoded = encoded_archs(archs)
+    encoded = encoded_names(archs, "archs")
     names = (ctypes.c_char_p * max(1, len(encoded)))(*encoded)
     if encoded:
         options.archs, options.arch_count = ctypes.addressof(names), len(encoded)

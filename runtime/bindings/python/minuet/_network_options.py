@@ -19,11 +19,11 @@ def _described(description: str | Mapping[str, Any] | None) -> bytes | None:
     return (description if isinstance(description, str) else json.dumps(description)).encode()
 
 
-def encoded_archs(archs: Sequence[str]) -> list[bytes]:
-    """Returns the names of architectures for the library."""
-    if isinstance(archs, str | bytes):
-        raise TypeError(f"archs is the text {archs!r}: give a list of names, such as [{archs!r}]")
-    return [arch.encode() for arch in archs]
+def encoded_names(names: Sequence[str], what: str) -> list[bytes]:
+    """Returns names for the library."""
+    if isinstance(names, str | bytes):
+        raise TypeError(f"{what} is the text {names!r}: give a list of names, such as [{names!r}]")
+    return [name.encode() for name in names]
 
 
 def network_options(

@@ -28,7 +28,7 @@ from ._library import (
     read_text,
     using,
 )
-from ._network_options import encoded_archs, network_options
+from ._network_options import encoded_names, network_options
 from ._types import (
     ELEMENT_NAMES,
     Activation,
@@ -449,7 +449,7 @@ class Plan(Handle):
             TypeError: archs is one text.
             Error: as compile().
         """
-        encoded = encoded_archs(archs)
+        encoded = encoded_names(archs, "archs")
         names = (ctypes.c_char_p * len(encoded))(*encoded) if encoded else None
         flags = 0 if with_values else _abi.MINUET_SERIALIZE_WITHOUT_VALUES
         size = ctypes.c_size_t()

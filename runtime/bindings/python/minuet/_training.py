@@ -16,6 +16,7 @@ from ._errors import OutOfRangeError
 from ._execution import array_table, input_view, like_input, output_view
 from ._infos import ParameterInfo, TensorInfo, is_statistic
 from ._library import Handle, call, library, make, using
+from ._network_options import encoded_names
 from ._operands import memory_view, output_array, place_workspace
 from ._plan import Plan
 from ._pyramid import Pyramid, pyramid_of_training
@@ -88,6 +89,9 @@ class Training(Handle):
         cumulative: all batches have the same share instead.
         recompute_blocks: backward() computes again what lies inside residual and bottleneck blocks, so that only their
             inputs are kept. The bits are the same.
+        recompute: names of segments whose inside is computed again too. A segment is a block, a convolution, linear
+            layer or pooling of this name, or all neighbouring ones whose names begin with this one and a dot, such as
+            "encoder.1" for a stage, with the pointwise layers between them.
         branches: 2: on a GPU backward() computes the gradients of parameters beside the others, on a stream of its
             own, which may be faster for clouds that do not fill the GPU. The bits are the same, and the workspace is
             larger. 1: all work is on the caller's stream. 0: the library chooses, and chooses 1 so far.
@@ -106,6 +110,7 @@ class Training(Handle):
         momentum: float = 0.1,
         cumulative: bool = False,
         recompute_blocks: bool = False,
+        recompute: Sequence[str] = (),
         branches: int = 0,
     ) -> None:
         options = _abi.minuet_training_options(struct_size=ctypes.sizeof(_abi.minuet_training_options))
@@ -114,6 +119,10 @@ class Training(Handle):
         options.frozen_batch_norms, options.is_cumulative = int(frozen_batch_norms), int(cumulative)
         options.momentum = 0 if cumulative else momentum
         options.recompute_blocks, options.branches = int(recompute_blocks), branches
+        encoded = encoded_names(recompute, "recompute")
+        names = (ctypes.c_char_p * max(1, len(encoded)))(*encoded)
+        if encoded:
+            options.recompute, options.recompute_count = ctypes.addressof(names), len(encoded)
         pointer = make("minuet_training_create", context, network, ctypes.byref(options))
         super().__init__(pointer, library.minuet_training_destroy, context)
         self._inputs, self._outputs, self._parameters = network.inputs, network.outputs, network.parameters

@@ -35,6 +35,15 @@ static void create(const world* world) {
   REFUSED_WITH("is_cumulative is 2", is_cumulative = 2);
   REFUSED_WITH("recompute_blocks is 2", recompute_blocks = 2);
   REFUSED_WITH("branches is 3", branches = 3);
+  const char* const names[] = {"other", NULL};
+  REFUSED_WITH("recompute_count is 0", recompute = names);
+  base.recompute = names;
+  REFUSED_WITH("recompute_count is -1", recompute_count = -1);
+  REFUSED_WITH("recompute[0] is \"other\"", recompute_count = 1);
+  REFUSED_WITH("recompute[1] is null", recompute_count = 2);
+  base.recompute = NULL;
+  REFUSED_WITH("recompute is null", recompute_count = 1);
+  REFUSED_WITH("reserved is 1", reserved = 1);
 #undef REFUSED_WITH
   ACCEPTED(minuet_training_create(own, network, NULL, &out.training));
   DONE(minuet_training_destroy(out.training));

@@ -168,6 +168,27 @@ def test_frozen_batch_norms_are_an_affine_step(device, context, generator):
             step.forward(x, **{name: {}})
 
 
+def test_layers_are_computed_again_by_name(device, context, generator):
+    layers = [linear("a", 8), linear("stage.a", 8), {"op": "tanh"}, linear("stage.b", 8), {"op": "gelu"}]
+    network = network_of(context, [*layers, {"op": "batch_norm", "name": "stage.c"}, linear("b", 4)])
+    step = Step(context, device, generator, network)
+    x, g = draw(generator, (ROWS, 4)), draw(generator, (ROWS, 4))
+    expected = step.backward(step.forward(x).kept, g).parameters
+    all_kept = step.training.bytes(device.arch, step.pyramid).kept
+    step.training = minuet.Training(context, network, recompute=["stage"])
+    step.training.load(device)
+    step.pyramid = step.training.pyramid([CAPACITY])
+    step.pyramid.load(device)
+    assert step.training.bytes(device.arch, step.pyramid).kept < all_kept
+    found = step.backward(step.forward(x).kept, g).parameters
+    for name, array in expected.items():
+        np.testing.assert_array_equal(step.host(found[name]), step.host(array), err_msg=name)
+    with pytest.raises(minuet.InvalidArgumentError, match=r'recompute\[0\] is "stag"'):
+        minuet.Training(context, network, recompute=["stag"])
+    with pytest.raises(TypeError, match="recompute is the text 'stage'"):
+        minuet.Training(context, network, recompute="stage")
+
+
 def test_branches_give_the_same_bits(device, context, generator):
     network = network_of(context, [linear(f"l{i}", 8) for i in range(6)])
     step = Step(context, device, generator, network)
