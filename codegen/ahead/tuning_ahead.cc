@@ -8,15 +8,6 @@
 #include "llvm/Support/FormatVariadic.h"
 
 namespace minuet {
-namespace {
-
-/// Returns 90 for "9.0", 120 for "12.0", and 0 for the CPU, which has no compute capability.
-int number_of(llvm::StringRef compute_capability) {
-  const auto [major, minor] = compute_capability.split('.');
-  return major.empty() ? 0 : capability(("sm_" + major + minor).str());
-}
-
-}  // namespace
 
 [[gnu::cold]] llvm::Expected<ArchTuning> read_tuning_for(
     TuningStore& store, const std::vector<std::string>& archs, const std::string& toolkit,
@@ -29,7 +20,7 @@ int number_of(llvm::StringRef compute_capability) {
     for (const TuningEntry& entry : folder.entries) {
       if (entry.environment.toolkit != toolkit || !is_of_this_build(entry)) continue;
       for (const std::string& arch : archs) {
-        if (capability(arch) == number_of(entry.environment.compute_capability)) {
+        if (capability(arch) == capability_number(entry.environment.compute_capability)) {
           tuning[arch].push_back(entry);
         }
       }

@@ -47,6 +47,11 @@ int capability(llvm::StringRef text) {
   return arch ? arch->number : 0;
 }
 
+int capability_number(llvm::StringRef compute_capability) {
+  const auto [major, minor] = compute_capability.split('.');
+  return major.empty() ? 0 : capability(("sm_" + major + minor).str());
+}
+
 llvm::Error not_an_arch(llvm::StringRef text) {
   return make_error(StatusCode::InvalidArgument, "'{0}' is not an architecture: name one such as sm_90a",
                     text);

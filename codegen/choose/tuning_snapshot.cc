@@ -66,6 +66,9 @@ TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const Tunin
   for (const auto& [bucket, config] : configs) {
     TunedResult& result = results[bucket];
     result.best.config = result.default_config = config;
+    // Where the density is not known, the result whose default took longest is chosen, and a kernel without
+    // a result counts as 0.
+    result.default_ns = 1;
     result.layer = "on trial";
   }
 }

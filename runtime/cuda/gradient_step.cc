@@ -104,9 +104,10 @@ i64 gradient_workspace_bytes(const ParameterGradientChoice& choice, llvm::String
   // The size must grow with the numbers, so it suffices for the candidates of smaller numbers, too.
   i64 bytes = 0;
   for (const WeightGradientCandidate& candidate : choice.candidates) {
-    if (!candidate.runs_on(arch) || candidate.least_pairs > most_pairs) continue;
+    if (!candidate.runs_on(arch) || candidate.least_pairs > most_pairs || candidate.least_rows > most_rows)
+      continue;
     bytes = std::max(bytes, GradientPlaces(choice, candidate, most_pairs, most_rows, nullptr).bytes);
-    if (candidate.least_pairs == 0) break;
+    if (candidate.is_last()) break;
   }
   return bytes;
 }
@@ -123,7 +124,8 @@ llvm::Expected<Kernel<WeightGradientParams>> GradientStep::find(const WeightGrad
 
 llvm::Error GradientStep::compute_weight(const ParameterGradientRequest& request) {
   const ParameterGradientChoice& choice = *request.choice;
-  const WeightGradientCandidate& candidate = choice.candidate(arch(), request.list.most);
+  const WeightGradientCandidate& candidate =
+      choice.candidate(arch(), request.list.most, request.gradient_rows);
   const GradientPlaces places = places_of(request, candidate);
   MINUET_ASSIGN(const Kernel<ListStepsParams> list, list_.find(launcher_, choice.list));
   MINUET_ASSIGN(const Kernel<AddPartsParams> add, add_.find(launcher_, candidate.add));
@@ -150,7 +152,7 @@ llvm::Error GradientStep::compute_bias(const ParameterGradientRequest& request) 
   params.rows = request.gradient_rows, params.ld = request.gradient_ld;
   params.count = request.gradient_count;
   params.channels = channels;
-  params.sums = places_of(request, request.choice->candidate(arch(), request.list.most)).pieces;
+  params.sums = places_of(request, choice.candidate(arch(), request.list.most, request.gradient_rows)).pieces;
   params.bias_gradient = request.bias_gradient;
   params.adds = request.adds ? 1 : 0;
   const i64 items = row_pieces(params.rows) * ceil_div(channels, choice.rows.columns);

@@ -4,6 +4,8 @@
 #include <bit>
 #include <numeric>
 
+#include "codegen/base/arch.h"
+
 namespace minuet {
 namespace {
 
@@ -12,8 +14,6 @@ constexpr i32 kLeastGroupChannels = 16;
 /// The number of parts is chosen for this GPU (an H100 or H200), and is the same on all.
 constexpr i32 kWantedMultiprocessors = 132, kSharedBytesOfMultiprocessor = 227 * 1024,
               kMostResidentBlocks = 8;
-/// Every GPU from sm_80 on gives a block this much shared memory.
-constexpr i32 kMostGradientBytes = 99 * 1024;
 /// Warpgroups multiply tiles of at least 32 channels, and most of such a tile would be zeros with fewer
 /// channels than these.
 constexpr i32 kLeastWarpgroupChannels = 17;
@@ -31,6 +31,15 @@ constexpr WarpgroupTile kWarpgroupTiles[] = {
     {96, 32, 0, 4, 2},           {96, 64, 0, 4, 2},  {96, 96, 0, 3, 2},  {96, 128, 0, 3, 2},
     {128, 32, 0, 4, 2},          {128, 64, 0, 4, 2}, {128, 96, 0, 3, 2}, {128, 128, 0, 3, 2},
     {128, 256, 0, 4, 1, 100'000}};
+
+WarpgroupGradientSpec spec_of(const WarpgroupTile& tile, DType dtype) {
+  return {.io = dtype,
+          .tile_in = tile.in,
+          .tile_out = tile.out,
+          .copiers = tile.copiers,
+          .stages = tile.stages,
+          .blocks = tile.blocks};
+}
 
 constexpr i32 ceil_of(i32 value, i32 step) { return (value + step - 1) / step; }
 
@@ -57,7 +66,7 @@ WeightGradientSpec choose_tensor(DType dtype, i32 group_inputs, i32 group_output
   spec.warps_out = spec.tile_out >= 128 ? 4 : spec.tile_out >= 32 ? 2 : 1;
   spec.vector_bytes = vector_bytes;
   spec.stages = 4;
-  while (spec.stages > 2 && gradient_shared_bytes(spec) > kMostGradientBytes) --spec.stages;
+  while (spec.stages > 2 && llvm::errorToBool(validate_spec(spec))) --spec.stages;
   return spec;
 }
 
@@ -106,12 +115,7 @@ void add_warpgroups(std::vector<WeightGradientCandidate>& candidates, const Conv
   for (; tile_out > 0; tile_out = tile_out == 256 ? 128 : 0) {
     for (const WarpgroupTile& tile : kWarpgroupTiles) {
       if (tile.in != tile_in || tile.out != tile_out) continue;
-      WeightGradientCandidate candidate = make_candidate(forward, {.io = forward.dtype,
-                                                                   .tile_in = tile.in,
-                                                                   .tile_out = tile.out,
-                                                                   .copiers = tile.copiers,
-                                                                   .stages = tile.stages,
-                                                                   .blocks = tile.blocks});
+      WeightGradientCandidate candidate = make_candidate(forward, spec_of(tile, forward.dtype));
       candidate.least_pairs = tile.least_pairs;
       if (!candidates.empty()) set_parts(candidate, forward, candidates.front().wanted_parts);
       candidates.push_back(candidate);
@@ -148,6 +152,7 @@ llvm::Error validate(const ParameterGradientProblem& problem) {
 }
 
 bool WeightGradientCandidate::runs_on(llvm::StringRef arch) const {
+  if (capability != 0 && capability != minuet::capability(arch)) return false;
   return !std::holds_alternative<WarpgroupGradientSpec>(spec) || arch == kWarpgroupArch;
 }
 
@@ -155,10 +160,11 @@ i64 WeightGradientCandidate::most_parts(i64 pairs, i64 volume) const {
   return parts_of(most_steps(pairs, volume), wanted_parts);
 }
 
-const WeightGradientCandidate& ParameterGradientChoice::candidate(llvm::StringRef arch,
-                                                                  i64 most_pairs) const {
+const WeightGradientCandidate& ParameterGradientChoice::candidate(llvm::StringRef arch, i64 most_pairs,
+                                                                  i64 rows) const {
   for (const WeightGradientCandidate& candidate : candidates) {
-    if (candidate.runs_on(arch) && candidate.least_pairs <= most_pairs) return candidate;
+    const bool serves_rows = candidate.least_rows <= rows && rows <= candidate.most_rows;
+    if (candidate.runs_on(arch) && candidate.least_pairs <= most_pairs && serves_rows) return candidate;
   }
   return candidates.back();
 }
@@ -170,23 +176,48 @@ WeightGradientCandidate make_candidate(const ConvolutionProblem& forward, const 
   return candidate;
 }
 
-[[gnu::cold]] ParameterGradientChoice choose_parameter_gradient(const ParameterGradientProblem& problem) {
+WeightGradientCandidate make_candidate(const ConvolutionProblem& forward, const WeightGradientSpec& spec) {
+  WeightGradientCandidate candidate;
+  candidate.spec = spec;
+  set_tiles(candidate, forward, spec.tile_in, spec.tile_out, resident_blocks(spec));
+  return candidate;
+}
+
+i32 gradient_vector_bytes(DType dtype, i32 group_inputs, i32 group_outputs) {
+  const i32 bytes = dtype_bytes(dtype);
+  return std::gcd(std::gcd(group_inputs * bytes, group_outputs * bytes), kWidestAccess);
+}
+
+bool is_gradient_tunable(const ConvolutionProblem& forward) {
+  const i32 inputs = group_inputs(forward), outputs = forward.out_channels / forward.groups;
+  const bool is_narrow = forward.groups > 1 && std::min(inputs, outputs) < kLeastGroupChannels;
+  return gradient_vector_bytes(forward.dtype, inputs, outputs) >= 4 && !is_narrow;
+}
+
+bool suits_warpgroups(DType dtype, i32 group_inputs, i32 group_outputs) {
+  return dtype_bytes(dtype) == 2 &&
+         gradient_vector_bytes(dtype, group_inputs, group_outputs) == kWidestAccess &&
+         std::min(group_inputs, group_outputs) >= kLeastWarpgroupChannels;
+}
+
+std::vector<WarpgroupGradientSpec> warpgroup_gradient_specs(DType dtype) {
+  std::vector<WarpgroupGradientSpec> specs;
+  for (const WarpgroupTile& tile : kWarpgroupTiles) specs.push_back(spec_of(tile, dtype));
+  return specs;
+}
+
+[[gnu::cold]] ParameterGradientChoice choose_parameter_gradient(const ParameterGradientProblem& problem,
+                                                                const TuningSnapshot* tuning) {
   const ConvolutionProblem& forward = problem.forward;
   const i32 inputs = group_inputs(forward), outputs = forward.out_channels / forward.groups;
-  const i32 bytes = dtype_bytes(forward.dtype);
   ParameterGradientChoice choice;
   choice.problem = problem;
-  choice.candidates.reserve(std::size(kWarpgroupTiles) + 1);
-  const i32 vector_bytes = std::gcd(std::gcd(inputs * bytes, outputs * bytes), kWidestAccess);
-  const bool is_narrow = forward.groups > 1 && std::min(inputs, outputs) < kLeastGroupChannels;
-  if (vector_bytes >= 4 && !is_narrow) {
-    if (bytes == 2 && vector_bytes == kWidestAccess && std::min(inputs, outputs) >= kLeastWarpgroupChannels)
-      add_warpgroups(choice.candidates, forward);
-    const WeightGradientSpec spec = choose_tensor(forward.dtype, inputs, outputs, vector_bytes);
-    WeightGradientCandidate candidate;
-    candidate.spec = spec;
-    set_tiles(candidate, forward, spec.tile_in, spec.tile_out, resident_blocks(spec));
-    choice.candidates.push_back(candidate);
+  if (is_gradient_tunable(forward)) {
+    if (suits_warpgroups(forward.dtype, inputs, outputs)) add_warpgroups(choice.candidates, forward);
+    const i32 vector_bytes = gradient_vector_bytes(forward.dtype, inputs, outputs);
+    choice.candidates.push_back(
+        make_candidate(forward, choose_tensor(forward.dtype, inputs, outputs, vector_bytes)));
+    if (tuning != nullptr && problem.weight) add_tuned_candidates(choice, *tuning);
   } else {
     choice.candidates.push_back(scalar_candidate(forward));
   }
@@ -202,7 +233,7 @@ WeightGradientCandidate make_candidate(const ConvolutionProblem& forward, const 
       if (!candidate.runs_on(arch)) continue;
       std::visit([&](const auto& spec) { list.add(spec); }, candidate.spec);
       list.add(candidate.add);
-      if (candidate.least_pairs == 0) break;  // No list is left for the candidates behind it.
+      if (candidate.is_last()) break;
     }
   }
   if (!choice.problem.bias) return;
