@@ -35,7 +35,6 @@ struct WeightGradientCandidate {
 
 struct ParameterGradientChoice {
   ParameterGradientProblem problem;
-  ListStepsSpec list;
   /// The first candidate that runs on an architecture and serves the capacity of a list is the fastest one.
   std::vector<WeightGradientCandidate> candidates;
   SumRowsSpec rows;
@@ -44,6 +43,9 @@ struct ParameterGradientChoice {
   /// Returns the fastest candidate for lists of at most `most_pairs` pairs. There always is one.
   const WeightGradientCandidate& candidate(llvm::StringRef arch, i64 most_pairs) const;
 };
+
+/// All lists are read by this kernel.
+inline constexpr ListStepsSpec kListSteps;
 
 /// A list has at most this many pairs.
 inline constexpr i64 kMostPairs = (i64{1} << 31) - 1;
