@@ -8,10 +8,12 @@
 
 namespace minuet {
 
-/// Returns the number of blocks for which the registers of a multiprocessor must suffice.
+/// Returns the number of blocks that a multiprocessor must have registers for. With fewer, a launch whose
+/// blocks would fit all at once would need a second round of them.
 template <class Spec>
 MINUET_HD constexpr i32 norm_blocks_at_once(const Spec& spec) {
-  return 768 / spec.threads;
+  constexpr i32 kThreadsAtOnce = 768;
+  return kThreadsAtOnce / spec.threads;
 }
 
 /// Describes the elements of a thread: one vector of every n-th row of a part of the rows. A part is a piece,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
+#include "kernels_templates/core/vector.h"
 
 namespace minuet {
 
@@ -54,6 +55,22 @@ MINUET_HD void find_candidates(const Key* block, const Key* keys, i32* positions
     MINUET_UNROLL
     for (i32 u = 0; u < Count; ++u) positions[u] += block[positions[u] + half - 1] < keys[u] ? half : 0;
   }
+}
+
+/// Returns the first place in [first, end) that is not before the sought one, or `end`. `is_before` is true
+/// for places in front of the sought one only. All lanes of a warp must call it.
+template <class IsBefore>
+MINUET_DEVICE i64 find_by_warp(i64 first, i64 end, const IsBefore& is_before) {
+  const i64 lane = threadIdx.x % 32;
+  while (first < end) {
+    const i64 step = (end - first + 31) / 32, probe = first + (lane + 1) * step - 1;
+    const i64 before = count_bits(__ballot_sync(~0u, probe < end && is_before(probe)));
+    // The probes in front are before the sought place, and the next probe is not.
+    const i64 next = first + (before + 1) * step - 1;
+    first += before * step;
+    if (next < end) end = next;
+  }
+  return first;
 }
 
 }  // namespace minuet

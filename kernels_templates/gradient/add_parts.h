@@ -1,15 +1,21 @@
 // The kernel add_parts adds the sums of the parts of each offset (shared/gradient_kernels.h), and stores them
 // as the gradient of a weight, or adds them to it. Offsets without pairs get 0.
 //
-// `split` threads of a block add the sums of the weights of `vector` consecutive output channels. Thread s
-// adds parts s, s + split and so on of those that have the offset, in ascending order. Then the first thread
-// adds the sums of the others to its own in the order of s. Consecutive threads have consecutive output
-// channels.
+// A block adds the slots of consecutive vectors of one offset, where a vector is `vector` consecutive output
+// channels of an input channel. add_threads_of() threads add the slots of a vector, so that an offset with
+// many pairs has more blocks than others and no thread adds many slots. Thread s adds parts s, s + split and
+// so on of those that have the offset, in ascending order. Then, while more than one of these threads is
+// left, each thread of the first half adds the sums of its partner in the second half. Consecutive threads
+// have consecutive vectors.
+//
+// What the blocks do depends on the steps of the list only, which are known before the launch of the sums of
+// the parts. So it is found before that launch has ended.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
-#include "kernels_templates/core/programmatic.h"
+#include "kernels_templates/core/tile_sums.h"
 #include "kernels_templates/core/vector.h"
+#include "kernels_templates/gradient/early_lists.h"
 #include "kernels_templates/shared/gradient_kernels.h"
 
 namespace minuet {
@@ -49,18 +55,100 @@ MINUET_HD void store_weights(const AddPartsParams& p, i64 place, float (&sums)[C
   }
 }
 
+/// Says what a thread adds.
+struct AddWork {
+  bool exists = false;            // Is the same for all threads of a block.
+  i32 split = 1;                  // Counts the threads of a vector.
+  const char* slots = nullptr;    // Points to the thread's first slot.
+  i64 slot_bytes = 0, count = 0;  // Give the distance of its slots, and their number.
+  bool stores = false;            // Says whether the thread stores the sum of its vector.
+  i64 target = 0;                 // Is the place of the vector in the weight's gradient.
+};
+
+/// Finds the work of the blocks of a grid. All threads of a block must call its functions together.
+template <AddPartsSpec S>
+class AddWorks {
+ public:
+  MINUET_DEVICE explicit AddWorks(const AddPartsParams& p)
+      : p_(p),
+        steps_(read_early(p.first_step + p.volume)),
+        parts_(parts_of(steps_, p.wanted_parts)),
+        row_vectors_(static_cast<u32>(p.outputs / S.vector)),
+        vectors_(static_cast<u32>(p.inputs) * row_vectors_) {
+    enter_offsets();
+  }
+
+  /// Returns the work with a number, which must ascend from call to call. There may be none left.
+  MINUET_DEVICE AddWork at(i64 number) {
+    for (; offset_ < p_.volume; offset_ += 32, enter_offsets()) {
+      const u32 all = __shfl_sync(~0u, end_of_lane_, 31);
+      if (number - earlier_ < all) {
+        const u32 work = static_cast<u32>(number - earlier_);
+        const i32 found = lowest_bit(__ballot_sync(~0u, work < end_of_lane_));
+        return work_of(
+            offset_ + found,
+            {__shfl_sync(~0u, parts_of_lane_.first, found), __shfl_sync(~0u, parts_of_lane_.count, found)},
+            work - __shfl_sync(~0u, first_of_lane_, found));
+      }
+      earlier_ += all;
+    }
+    return {};
+  }
+
+ private:
+  MINUET_DEVICE void enter_offsets() {
+    const i32 offset = offset_ + static_cast<i32>(threadIdx.x % 32);
+    u32 works = 0;
+    if (offset < p_.volume) {
+      parts_of_lane_ = parts_of_offset(read_early(p_.first_step + offset),
+                                       read_early(p_.first_step + offset + 1), parts_, steps_);
+      const u32 columns = static_cast<u32>(S.threads / add_threads_of(parts_of_lane_.count));
+      works = (vectors_ + columns - 1) / columns;
+    }
+    end_of_lane_ = sum_up_to_lane(works);
+    first_of_lane_ = end_of_lane_ - works;
+  }
+  /// Returns a work of an offset, of which those in front are `earlier`.
+  MINUET_DEVICE AddWork work_of(i32 offset, const PartsOfOffset& parts, u32 earlier) const {
+    AddWork work;
+    work.exists = true;
+    work.split = add_threads_of(parts.count);
+    const u32 thread = threadIdx.x, columns = static_cast<u32>(S.threads / work.split);
+    const u32 vector = earlier * columns + thread % columns;
+    const i32 share = static_cast<i32>(thread / columns);
+    if (vector >= vectors_) return work;
+    const i32 input = static_cast<i32>(vector / row_vectors_);
+    const i32 output = static_cast<i32>(vector % row_vectors_) * S.vector;
+    const float* const sums = p_.sums + (parts.first + share + offset) * p_.layout.elements;
+    work.slots = reinterpret_cast<const char*>(sums + place_in_slot(p_.layout, input, output));
+    work.slot_bytes = work.split * p_.layout.elements * i64{sizeof(float)};
+    work.count = (parts.count - share + work.split - 1) / work.split;
+    work.stores = share == 0;
+    work.target = place_of_weight(p_, offset, input, output);
+    return work;
+  }
+
+  const AddPartsParams& p_;
+  const i64 steps_, parts_;
+  const u32 row_vectors_, vectors_;  // Count the vectors of an input channel, and of an offset.
+  i64 earlier_ = 0;  // Counts the works of the offsets in front of `offset_`, which have been passed.
+  i32 offset_ = 0;   // Is a multiple of 32. The members below are of this offset and the next 31, one a lane.
+  PartsOfOffset parts_of_lane_;
+  u32 first_of_lane_ = 0, end_of_lane_ = 0;  // Number the works behind `earlier_`.
+};
+
 /// Adds the slots of `parts` parts to `sums`, in this order, from `slot` on and `stride` bytes apart.
 template <i32 Count>
 MINUET_HD void add_slots(float (&sums)[Count], const char* slot, i64 stride, i64 parts) {
-  constexpr i32 kAtOnce = 4, kBytes = Count * static_cast<i32>(sizeof(float));
-  for (i64 part = 0; part < parts; part += kAtOnce) {
-    Vector<kBytes> vectors[kAtOnce];
+  constexpr i32 kBytes = Count * static_cast<i32>(sizeof(float));
+  for (i64 part = 0; part < parts; part += kPartsAtOnce) {
+    Vector<kBytes> vectors[kPartsAtOnce];
     MINUET_UNROLL
-    for (i32 i = 0; i < kAtOnce; ++i) {
+    for (i32 i = 0; i < kPartsAtOnce; ++i) {
       vectors[i] = load_vector_if<kBytes, true>(part + i < parts, slot, (part + i) * stride);
     }
     MINUET_UNROLL
-    for (i32 i = 0; i < kAtOnce; ++i) {
+    for (i32 i = 0; i < kPartsAtOnce; ++i) {
       float values[Count];
       to_floats<DType::F32>(vectors[i], values);
       MINUET_UNROLL
@@ -69,47 +157,33 @@ MINUET_HD void add_slots(float (&sums)[Count], const char* slot, i64 stride, i64
   }
 }
 
+/// Adds the sums of the `split` threads of each vector, of which the first one gets the result.
 template <AddPartsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void add_parts(MINUET_PARAMS(AddPartsParams) p) {
-  follow_last_launch();
-  constexpr i32 kVectors = S.threads / S.split;
+MINUET_DEVICE void add_shares(float (&sums)[S.vector], i32 split) {
   __shared__ float shares[S.vector][S.threads];
-  const i32 thread = static_cast<i32>(threadIdx.x), column = thread % kVectors, share = thread / kVectors;
-  const i64 steps = fresh(p.first_step + p.volume), parts = fresh(p.first_step + p.volume + 1);
-  const i32 row_vectors = p.outputs / S.vector;
-  const i64 vectors = static_cast<i64>(p.volume) * p.inputs * row_vectors;
-  for (i64 first = static_cast<i64>(blockIdx.x) * kVectors; first < vectors;
-       first += static_cast<i64>(gridDim.x) * kVectors) {
-    const i64 vector = first + column;
-    const bool is_there = vector < vectors;
-    const i64 row = is_there ? quotient(vector, row_vectors) : 0;  // Counts rows of output channels.
-    const i32 offset = static_cast<i32>(quotient(row, p.inputs));
-    const i32 input = static_cast<i32>(row - i64{offset} * p.inputs);
-    const i32 output = static_cast<i32>(is_there ? vector - row * row_vectors : 0) * S.vector;
-    const i64 begin = fresh(p.first_step + offset), end = fresh(p.first_step + offset + 1);
+  const i32 thread = static_cast<i32>(threadIdx.x);
+  MINUET_UNROLL
+  for (i32 v = 0; v < S.vector; ++v) shares[v][thread] = sums[v];
+  for (i32 left = S.threads / 2; split > 1; split /= 2, left /= 2) {
+    __syncthreads();
+    if (thread >= left) continue;
+    MINUET_UNROLL
+    for (i32 v = 0; v < S.vector; ++v) shares[v][thread] = sums[v] += shares[v][thread + left];
+  }
+  __syncthreads();  // The next work overwrites the shares.
+}
+
+template <AddPartsSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads, kAddBlocks) void add_parts(MINUET_PARAMS(AddPartsParams) p) {
+  AddWorks<S> works(p);
+  i64 number = blockIdx.x;
+  AddWork work = works.at(number);
+  follow_last_launch();
+  for (; work.exists; number += gridDim.x, work = works.at(number)) {
     float sums[S.vector] = {};
-    if (is_there && begin < end) {
-      const i64 part = part_of_step(begin, parts, steps) + share, last = part_of_step(end - 1, parts, steps);
-      const i64 slot_bytes = p.layout.elements * i64{sizeof(float)};
-      const float* const sum = p.sums + offset * p.layout.elements + place_in_slot(p.layout, input, output);
-      const i64 count = part > last ? 0 : (last - part) / S.split + 1;
-      add_slots(sums, reinterpret_cast<const char*>(sum) + part * slot_bytes, S.split * slot_bytes, count);
-    }
-    if constexpr (S.split > 1) {
-      MINUET_UNROLL
-      for (i32 v = 0; v < S.vector; ++v) shares[v][thread] = sums[v];
-      __syncthreads();
-      if (share == 0) {
-        MINUET_UNROLL
-        for (i32 s = 1; s < S.split; ++s) {
-          MINUET_UNROLL
-          for (i32 v = 0; v < S.vector; ++v) sums[v] += shares[v][s * kVectors + column];
-        }
-      }
-      __syncthreads();
-    }
-    if (share != 0 || !is_there) continue;
-    store_weights(p, place_of_weight(p, offset, input, output), sums);
+    add_slots(sums, work.slots, work.slot_bytes, work.count);
+    if (work.split > 1) add_shares<S>(sums, work.split);
+    if (work.stores) store_weights(p, work.target, sums);
   }
 }
 

@@ -1,56 +1,64 @@
-// The kernel list_steps finds the first pair of each offset in a list of pairs, counts the steps of the
-// offsets, and divides the steps into parts (shared/gradient_kernels.h). It runs as one block. Each warp
-// searches for the first pair of one offset at a time, with 32 probes at once.
+// The kernel list_steps finds the first pair of each offset in lists of pairs, and counts the steps of the
+// offsets (shared/gradient_kernels.h). Each list has one block. All threads read one pair each, evenly
+// distributed over the list. Then each warp searches for the first pair of one offset at a time, among these
+// pairs and then between two of them, with 32 probes at once. At last one warp counts the steps.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
-#include "kernels_templates/core/vector.h"
+#include "kernels_templates/core/search.h"
+#include "kernels_templates/core/tile_sums.h"
 #include "kernels_templates/shared/gradient_kernels.h"
 
 namespace minuet {
 
-/// Returns the number of the first of `count` pairs whose offset is at least `offset`. All lanes of a warp
-/// must call it.
-MINUET_DEVICE i64 first_pair_of(const PairList& list, i64 count, i32 offset) {
-  i64 first = 0, end = count;  // The pair is in [first, end].
-  const i64 lane = threadIdx.x % 32;
-  while (first < end) {
-    const i64 step = (end - first + 31) / 32, probe = first + (lane + 1) * step - 1;
-    const bool is_before = probe < end && fresh(list.pairs + 3 * probe) < offset;
-    const i64 before = count_bits(__ballot_sync(~0u, is_before));
-    // The probes in front are before the pair, and the next probe is not.
-    const i64 next = first + (before + 1) * step - 1;
-    first += before * step;
-    if (next < end) end = next;
+/// Stores the first pairs and the first steps of all offsets. All lanes of one warp must call it. The
+/// searches in a list that does not ascend may find numbers that do not either. An offset without steps may
+/// then not have pairs, so the numbers are made to ascend.
+MINUET_DEVICE void store_steps(const StepsOfList& of, const i32* first_pairs) {
+  const i32 lane = static_cast<i32>(threadIdx.x % 32);
+  i32 first = first_pairs[0], steps = 0;
+  if (lane == 0) of.first_pair[0] = first;
+  for (i32 k = lane; k - lane < of.volume; k += 32) {
+    i32 end = k < of.volume ? first_pairs[k + 1] : 0;
+    if (end < first) end = first;
+    for (u32 distance = 1; distance < 32; distance *= 2) {
+      const i32 below = __shfl_up_sync(~0u, end, distance);
+      if (below > end) end = below;
+    }
+    const i32 end_below = __shfl_up_sync(~0u, end, 1);
+    const u32 pairs = static_cast<u32>(end) - static_cast<u32>(lane > 0 ? end_below : first);
+    const u32 count = (pairs + kStepPairs - 1) / kStepPairs, up_to_lane = sum_up_to_lane(count);
+    if (k < of.volume) {
+      of.first_pair[k + 1] = end;
+      of.first_step[k] = steps + static_cast<i32>(up_to_lane - count);
+    }
+    first = __shfl_sync(~0u, end, 31);
+    steps += static_cast<i32>(__shfl_sync(~0u, up_to_lane, 31));
   }
-  return first;
+  if (lane == 0) of.first_step[of.volume] = steps;
 }
 
 template <ListStepsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void list_steps(MINUET_PARAMS(ListStepsParams) p) {
   follow_last_launch();
   __shared__ i32 first_pairs[kMostGradientOffsets + 1];
-  const i64 count = pairs_in(p.list);
+  __shared__ i32 samples[S.threads];  // Holds the offset of the last pair of each piece of the list.
+  const StepsOfList& of = p.lists[blockIdx.x];
+  const i64 count = pairs_in(of.list), piece = (count + S.threads - 1) / S.threads;
   const i32 thread = static_cast<i32>(threadIdx.x);
-  for (i32 k = thread / 32; k <= p.volume; k += S.threads / 32) {
-    const i64 first = first_pair_of(p.list, count, k);
-    if (thread % 32 == 0) p.first_pair[k] = first_pairs[k] = static_cast<i32>(first);
+  const auto offset_of = [&](i64 pair) { return fresh(of.list.pairs + 3 * pair); };
+  const i64 sample = (thread + 1) * piece - 1;
+  samples[thread] = 0 <= sample && sample < count ? offset_of(sample) : kMostGradientOffsets;
+  __syncthreads();
+  for (i32 k = thread / 32; k <= of.volume; k += S.threads / 32) {
+    const i64 pieces = find_by_warp(0, S.threads, [&](i64 place) { return samples[place] < k; });
+    const i64 begin = pieces * piece, last = begin + piece - 1;
+    const i64 first = find_by_warp(begin < count ? begin : count, last < count ? last : count,
+                                   [&](i64 pair) { return offset_of(pair) < k; });
+    if (thread % 32 == 0) first_pairs[k] = static_cast<i32>(first);
   }
   __syncthreads();
-  if (thread != 0) return;
-  i64 steps = 0;
-  i32 first = first_pairs[0];
-  for (i32 k = 0; k < p.volume; ++k) {
-    p.first_step[k] = static_cast<i32>(steps);
-    // The searches in a list that does not ascend may find numbers that do not either. An offset without
-    // steps may then not have pairs, so the numbers that weight_gradient reads are made to ascend.
-    i32 end = first_pairs[k + 1];
-    if (end < first) p.first_pair[k + 1] = end = first;
-    steps += (i64{end} - first + kStepPairs - 1) / kStepPairs;
-    first = end;
-  }
-  p.first_step[p.volume] = static_cast<i32>(steps);
-  p.first_step[p.volume + 1] = static_cast<i32>(parts_of(steps, p.wanted_parts));
+  if (thread < 32) store_steps(of, first_pairs);
 }
 
 }  // namespace minuet

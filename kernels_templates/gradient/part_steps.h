@@ -1,30 +1,27 @@
 // This file walks through the steps of the parts that a block sums.
 #pragma once
 
-#include "kernels_templates/core/programmatic.h"
+#include "kernels_templates/core/mma.h"
+#include "kernels_templates/core/search.h"
+#include "kernels_templates/core/vector.h"
+#include "kernels_templates/gradient/early_lists.h"
 #include "kernels_templates/shared/gradient_kernels.h"
 
 namespace minuet {
 
-/// Says which pairs a step multiplies. Steps must be visited in ascending order.
+/// Says which pairs a step multiplies. Steps must be visited in ascending order. It may be used before the
+/// launch follows the last one, if WeightGradientParams::reads_early says so.
 class StepPlace {
  public:
-  /// Visits a step, which must be less than the number of steps.
-  MINUET_HD StepPlace(const WeightGradientParams& p, i64 step) : p_(p) {
-    i32 end = p.volume;
-    while (end - offset_ > 1) {
-      const i32 middle = (offset_ + end) / 2;
-      if (fresh(p.first_step + middle) <= step) {
-        offset_ = middle;
-      } else {
-        end = middle;
-      }
-    }
-    begin_ = fresh(p.first_step + offset_);
+  /// Visits a step, which must be less than the number of steps. All lanes of a warp must call it.
+  MINUET_DEVICE StepPlace(const WeightGradientParams& p, i64 step) : p_(p) {
+    offset_ = static_cast<i32>(
+        find_by_warp(1, p.volume, [&](i64 offset) { return read_early(p.first_step + offset) <= step; }) - 1);
+    begin_ = read_early(p.first_step + offset_);
     enter_offset();
     visit(step);
   }
-  MINUET_HD void visit(i64 step) {
+  MINUET_DEVICE void visit(i64 step) {
     while (step >= end_) {
       ++offset_;
       begin_ = end_;
@@ -41,10 +38,10 @@ class StepPlace {
   MINUET_HD i32 pairs() const { return count_; }
 
  private:
-  MINUET_HD void enter_offset() {
-    end_ = fresh(p_.first_step + offset_ + 1);
-    first_of_offset_ = fresh(p_.first_pair + offset_);
-    end_of_offset_ = fresh(p_.first_pair + offset_ + 1);
+  MINUET_DEVICE void enter_offset() {
+    end_ = read_early(p_.first_step + offset_ + 1);
+    first_of_offset_ = read_early(p_.first_pair + offset_);
+    end_of_offset_ = read_early(p_.first_pair + offset_ + 1);
   }
 
   const WeightGradientParams& p_;
@@ -53,20 +50,76 @@ class StepPlace {
   i32 first_of_offset_ = 0, end_of_offset_ = 0;
 };
 
+/// Cuts the steps of a part into segments of at most `Most` steps of one offset. The sums of a segment are
+/// stored in the slot of the part and the offset, or added to it, always by the same thread.
+template <i32 Most>
+class PartSegments {
+ public:
+  /// The part has the steps from `first` to `end`.
+  MINUET_DEVICE PartSegments(const WeightGradientParams& p, i64 part, i64 first, i64 end)
+      : p_(p), place_(p, first), part_(part), begin_(first), end_of_part_(end) {
+    enter();
+  }
+  MINUET_HD bool has_steps() const { return begin_ < end_of_part_; }
+  MINUET_HD i64 begin() const { return begin_; }
+  MINUET_HD i64 end() const { return end_; }
+  MINUET_HD StepPlace& place() { return place_; }
+  /// Returns true if the slot has the sums of earlier segments.
+  MINUET_HD bool adds() const { return adds_; }
+  MINUET_HD float* slot() const { return p_.sums + (part_ + place_.offset()) * p_.layout.elements; }
+  MINUET_DEVICE void pass() {
+    begin_ = end_;
+    if (!has_steps()) return;
+    adds_ = begin_ < place_.offset_end();
+    place_.visit(begin_);
+    enter();
+  }
+
+ private:
+  MINUET_HD void enter() {
+    end_ = begin_ + Most;
+    if (place_.offset_end() < end_) end_ = place_.offset_end();
+    if (end_of_part_ < end_) end_ = end_of_part_;
+  }
+
+  const WeightGradientParams& p_;
+  StepPlace place_;
+  const i64 part_;
+  i64 begin_, end_ = 0;
+  const i64 end_of_part_;
+  bool adds_ = false;
+};
+
 /// Holds the rows of a pair. Both are -1 if one of the operands does not have its row.
 struct PairRows {
   i32 input = -1, gradient = -1;
 };
-MINUET_HD PairRows rows_of_pair(const WeightGradientParams& p, i64 pair) {
-  const i32 input = fresh(p.pairs + 3 * pair + p.input_column);
-  const i32 gradient = fresh(p.pairs + 3 * pair + 3 - p.input_column);
+template <bool Early = false>
+MINUET_DEVICE PairRows rows_of_pair(const WeightGradientParams& p, i64 pair) {
+  const auto read = [](const i32* address) { return Early ? read_early(address) : fresh(address); };
+  const i32 input = read(p.pairs + 3 * pair + p.input_column);
+  const i32 gradient = read(p.pairs + 3 * pair + 3 - p.input_column);
   const bool is_there = input >= 0 && input < p.input_rows && gradient >= 0 && gradient < p.gradient_rows;
   return is_there ? PairRows{input, gradient} : PairRows();
 }
 
-/// Returns where the sums of a part and an offset are stored.
-MINUET_HD float* slot_of(const WeightGradientParams& p, i64 part, i32 offset) {
-  return p.sums + (part + offset) * p.layout.elements;
+/// Stores one of the two rows of sums that a thread has in tiles side by side, from `row` on. With `Adds`,
+/// they are added to those that this thread has stored there, which are loaded at once. The sums are not
+/// changed, because the compiler would then wait for the products of warpgroups in more places.
+template <bool Adds, i32 Tiles>
+MINUET_HD void store_row_of_tiles(const float (&sums)[Tiles][4], i32 half, float* row) {
+  constexpr i32 kTileBytes = kMmaColumns * static_cast<i32>(sizeof(float)), kPairBytes = 8;
+  float earlier[Tiles][2] = {};
+  MINUET_UNROLL
+  for (i32 n = 0; Adds && n < Tiles; ++n) {
+    to_floats<DType::F32>(load_vector_if<kPairBytes, true>(true, row, n * kTileBytes), earlier[n]);
+  }
+  MINUET_UNROLL
+  for (i32 n = 0; n < Tiles; ++n) {
+    float pair[2] = {sums[n][2 * half], sums[n][2 * half + 1]};
+    if constexpr (Adds) pair[0] += earlier[n][0], pair[1] += earlier[n][1];
+    store_vector(row, n * kTileBytes, from_floats<DType::F32, kPairBytes>(pair));
+  }
 }
 
 }  // namespace minuet

@@ -37,8 +37,8 @@ class WeightGradientTile {
   static_assert(S.tile_in % (S.warps_in * kMmaRows) == 0 && S.tile_out % (S.warps_out * 2 * kMmaColumns) == 0,
                 "warps have whole products, two side by side");
 
-  MINUET_DEVICE WeightGradientTile(const WeightGradientParams& p, i32 tile)
-      : p_(p), thread_(static_cast<i32>(threadIdx.x)) {
+  MINUET_DEVICE WeightGradientTile(const WeightGradientParams& p, i32 tile, const LateFollower& start)
+      : p_(p), thread_(static_cast<i32>(threadIdx.x)), start_(start) {
     group_ = tile / (p.tiles_in * p.tiles_out);
     first_in_ = tile / p.tiles_out % p.tiles_in * S.tile_in;
     first_out_ = tile % p.tiles_out * S.tile_out;
@@ -48,49 +48,55 @@ class WeightGradientTile {
 
   MINUET_DEVICE void sum_part(i64 part, i64 first, i64 end) {
     first_ = first, end_ = end;
-    StepPlace here(p_, first), ahead = here;
+    Segments segments(p_, part, first, end);
+    StepPlace ahead = segments.place();
     begin_pipeline(ahead);
-    clear();
     i32 stage = 0;
-    for (i64 step = first; step < end; ++step) {
-      async_copy_wait<S.stages - 2>();
-      __syncthreads();
-      i32 rows[kNumbers];
-      read_numbers(ahead, step + S.stages, rows);
-      copy_rows(step + S.stages - 1, stage == 0 ? S.stages - 1 : stage - 1);
-      multiply(shared_ + stage * gradient_stage_bytes(S));
-      store_numbers(stage, rows);
-      if (step + 1 == end || step + 1 == here.offset_end()) {
-        store(slot_of(p_, part, here.offset()));
-        clear();
-        if (step + 1 < end) here.visit(step + 1);
+    for (; segments.has_steps(); segments.pass()) {
+      clear();
+      for (i64 step = segments.begin(); step < segments.end(); ++step) {
+        async_copy_wait<S.stages - 2>();
+        __syncthreads();
+        i32 rows[kNumbers];
+        read_numbers(ahead, step + S.stages, rows);
+        copy_rows(step + S.stages - 1, stage == 0 ? S.stages - 1 : stage - 1);
+        multiply(shared_ + stage * gradient_stage_bytes(S));
+        store_numbers(stage, rows);
+        stage = stage + 1 == S.stages ? 0 : stage + 1;
       }
-      stage = stage + 1 == S.stages ? 0 : stage + 1;
+      store(segments);
     }
     // The next part overwrites the stages.
     async_copy_wait<0>();
     __syncthreads();
   }
 
+  /// Follows the last launch if the block has had no part.
+  MINUET_DEVICE void follow() { start_.follow(); }
+
  private:
+  using Segments = PartSegments<most_segment_steps(S.io)>;
+
   MINUET_DEVICE void begin_pipeline(StepPlace& ahead) {
     i32 rows[kNumbers];
     for (i32 stage = 0; stage < S.stages; ++stage) {
-      read_numbers(ahead, first_ + stage, rows);
+      read_numbers<true>(ahead, first_ + stage, rows);
       store_numbers(stage, rows);
     }
     __syncthreads();
+    start_.follow();
     for (i32 stage = 0; stage < S.stages - 1; ++stage) copy_rows(first_ + stage, stage);
   }
 
   /// Reads the numbers of the rows of a step: those of the input, then those of the output's gradient.
+  template <bool Early = false>
   MINUET_DEVICE void read_numbers(StepPlace& ahead, i64 step, i32 (&rows)[kNumbers]) {
     if (step < end_) ahead.visit(step);
     MINUET_UNROLL
     for (i32 n = 0; n < kNumbers; ++n) {
       const i32 i = thread_ + n * kThreads, operand = i / kStepPairs, pair = i % kStepPairs;
       const bool is_there = operand < 2 && step < end_ && pair < ahead.pairs();
-      const PairRows of_pair = is_there ? rows_of_pair(p_, ahead.first_pair() + pair) : PairRows();
+      const PairRows of_pair = is_there ? rows_of_pair<Early>(p_, ahead.first_pair() + pair) : PairRows();
       rows[n] = operand == 0 ? of_pair.input : of_pair.gradient;
     }
   }
@@ -230,22 +236,26 @@ class WeightGradientTile {
     }
   }
 
-  MINUET_DEVICE void store(float* slot) {
+  /// Stores the sums of a segment in its slot, or adds them to those that this thread stored there.
+  MINUET_DEVICE void store(const Segments& segments) const {
+    float* const block = segments.slot() + static_cast<i64>(group_) * p_.layout.rows * p_.layout.columns;
+    if (segments.adds()) {
+      store_rows<true>(block);
+    } else {
+      store_rows<false>(block);
+    }
+  }
+  template <bool Adds>
+  MINUET_DEVICE void store_rows(float* block) const {
     const i32 warp = thread_ / 32, lane = thread_ % 32;
     const i32 in = first_in_ + warp / S.warps_out * (S.tile_in / S.warps_in) + lane / 4;
     const i32 out = first_out_ + warp % S.warps_out * (S.tile_out / S.warps_out) + lane % 4 * 2;
-    float* const block = slot + static_cast<i64>(group_) * p_.layout.rows * p_.layout.columns;
     MINUET_UNROLL
     for (i32 m = 0; m < kRowTiles; ++m) {
       MINUET_UNROLL
-      for (i32 n = 0; n < kColumnTiles; ++n) {
-        MINUET_UNROLL
-        for (i32 half = 0; half < 2; ++half) {
-          const i64 row = in + m * kMmaRows + half * 8;
-          const float pair[2] = {sums_[m][n][2 * half], sums_[m][n][2 * half + 1]};
-          store_vector(block, (row * p_.layout.columns + out + n * kMmaColumns) * i64{sizeof(float)},
-                       from_floats<DType::F32, 8>(pair));
-        }
+      for (i32 half = 0; half < 2; ++half) {
+        const i64 row = in + m * kMmaRows + half * 8;
+        store_row_of_tiles<Adds>(sums_[m], half, block + row * p_.layout.columns + out);
       }
     }
   }
@@ -253,6 +263,7 @@ class WeightGradientTile {
   const WeightGradientParams& p_;
   const i32 thread_;
   i32 group_ = 0, first_in_ = 0, first_out_ = 0;
+  LateFollower start_;
   i64 first_ = 0, end_ = 0;
   unsigned char* shared_ = nullptr;
   i32* numbers_ = nullptr;
@@ -262,15 +273,16 @@ class WeightGradientTile {
 template <WeightGradientSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(weight_gradient_threads(S), least_gradient_blocks(S)) void weight_gradient(
     MINUET_PARAMS(WeightGradientParams) p) {
-  follow_last_launch();
+  const LateFollower start(p.reads_early != 0);
   const i32 tiles = p.groups * p.tiles_in * p.tiles_out;
   const i32 block = static_cast<i32>(blockIdx.x), walkers = static_cast<i32>(gridDim.x) / tiles;
-  const i64 steps = fresh(p.first_step + p.volume), parts = fresh(p.first_step + p.volume + 1);
-  WeightGradientTile<S> tile(p, block % tiles);
+  const i64 steps = read_early(p.first_step + p.volume), parts = parts_of(steps, p.wanted_parts);
+  WeightGradientTile<S> tile(p, block % tiles, start);
   // Blocks of the same part are neighbours, because they read the same rows.
   for (i64 part = block / tiles; part < parts; part += walkers) {
     tile.sum_part(part, first_step_of_part(part, parts, steps), first_step_of_part(part + 1, parts, steps));
   }
+  tile.follow();
 }
 
 }  // namespace minuet

@@ -27,7 +27,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(weight_gradient_threads(S)) void weight_gradi
   const i32 tiles = p.tiles_in * p.tiles_out;
   const i32 block = static_cast<i32>(blockIdx.x), walkers = static_cast<i32>(gridDim.x) / tiles;
   const i32 thread = static_cast<i32>(threadIdx.x), tile = block % tiles;
-  const i64 steps = fresh(p.first_step + p.volume), parts = fresh(p.first_step + p.volume + 1);
+  const i64 steps = fresh(p.first_step + p.volume), parts = parts_of(steps, p.wanted_parts);
   const i32 out = tile % p.tiles_out * S.tile_out + thread % S.tile_out;
   const i32 in = (tile / p.tiles_out * S.lanes + thread / S.tile_out) * S.inputs;
   const bool is_output = out < p.groups * p.group_outputs;
@@ -35,28 +35,31 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(weight_gradient_threads(S)) void weight_gradi
   for (i64 part = block / tiles; part < parts; part += walkers) {
     const i64 first = first_step_of_part(part, parts, steps);
     const i64 end = first_step_of_part(part + 1, parts, steps);
-    StepPlace place(p, first);
-    float sums[S.inputs] = {};
-    for (i64 step = first; step < end; ++step) {
-      place.visit(step);
-      MINUET_UNROLL
-      for (i32 pair = 0; pair < place.pairs(); ++pair) {
-        const auto [input_row, gradient_row] = rows_of_pair(p, place.first_pair() + pair);
-        const bool is_pair = is_output && input_row >= 0;
-        const float gradient = operand_if<S.io>(is_pair, p.gradient, gradient_row, p.gradient_ld, out);
+    PartSegments<most_segment_steps(S.io)> segments(p, part, first, end);
+    for (; segments.has_steps(); segments.pass()) {
+      float sums[S.inputs] = {};
+      for (i64 step = segments.begin(); step < segments.end(); ++step) {
+        StepPlace& place = segments.place();
+        place.visit(step);
         MINUET_UNROLL
-        for (i32 i = 0; i < S.inputs; ++i) {
-          const bool is_there = is_pair && in + i < p.group_inputs;
-          sums[i] +=
-              operand_if<S.io>(is_there, p.input, input_row, p.input_ld, first_input + in + i) * gradient;
+        for (i32 pair = 0; pair < place.pairs(); ++pair) {
+          const auto [input_row, gradient_row] = rows_of_pair(p, place.first_pair() + pair);
+          const bool is_pair = is_output && input_row >= 0;
+          const float gradient = operand_if<S.io>(is_pair, p.gradient, gradient_row, p.gradient_ld, out);
+          MINUET_UNROLL
+          for (i32 i = 0; i < S.inputs; ++i) {
+            const bool is_there = is_pair && in + i < p.group_inputs;
+            sums[i] +=
+                operand_if<S.io>(is_there, p.input, input_row, p.input_ld, first_input + in + i) * gradient;
+          }
         }
       }
-      if (step + 1 < end && step + 1 < place.offset_end()) continue;
-      float* const slot = slot_of(p, part, place.offset());
+      float* const slot = segments.slot();
       MINUET_UNROLL
       for (i32 i = 0; i < S.inputs; ++i) {
-        if (is_output) slot[static_cast<i64>(in + i) * p.layout.columns + out] = sums[i];
-        sums[i] = 0;
+        if (!is_output) break;
+        float& stored = slot[static_cast<i64>(in + i) * p.layout.columns + out];
+        stored = segments.adds() ? stored + sums[i] : sums[i];
       }
     }
   }

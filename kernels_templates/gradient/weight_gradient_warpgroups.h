@@ -53,8 +53,8 @@ class WarpgroupGradient {
     }
   }
 
-  MINUET_DEVICE WarpgroupGradient(const WeightGradientParams& p, i32 tile)
-      : p_(p), thread_(static_cast<i32>(threadIdx.x)) {
+  MINUET_DEVICE WarpgroupGradient(const WeightGradientParams& p, i32 tile, const LateFollower& start)
+      : p_(p), thread_(static_cast<i32>(threadIdx.x)), start_(start) {
     group_ = tile / (p.tiles_in * p.tiles_out);
     first_in_ = tile / p.tiles_out % p.tiles_in * S.tile_in;
     first_out_ = tile % p.tiles_out * S.tile_out;
@@ -76,9 +76,12 @@ class WarpgroupGradient {
         copy_part(block.begin(part), block.end(part));
       }
     }
+    start_.follow();
   }
 
  private:
+  using Segments = PartSegments<most_segment_steps(S.io)>;
+
   /// Describes the channels of the tile in the rows of an operand.
   struct Rows {
     const char* first;
@@ -143,20 +146,25 @@ class WarpgroupGradient {
     wgmma_commit();
   }
 
-  MINUET_DEVICE void store(float* slot) const {
+  /// Stores the sums of a segment in its slot, or adds them to those that this thread stored there.
+  MINUET_DEVICE void store(const Segments& segments) const {
+    float* const block = segments.slot() + static_cast<i64>(group_) * p_.layout.rows * p_.layout.columns;
+    if (segments.adds()) {
+      store_rows<true>(block);
+    } else {
+      store_rows<false>(block);
+    }
+  }
+  template <bool Adds>
+  MINUET_DEVICE void store_rows(float* block) const {
     const i32 lane = thread_ % 32, first = thread_ / 32 * kMmaRows + lane / 4;
     const i32 out = first_out_ + lane % 4 * 2;
-    float* const block = slot + static_cast<i64>(group_) * p_.layout.rows * p_.layout.columns;
     MINUET_UNROLL
     for (i32 half = 0; half < 2; ++half) {
       const i32 row = first + half * 8;
       if (row >= S.tile_in) continue;
-      MINUET_UNROLL
-      for (i32 n = 0; n < kColumnTiles; ++n) {
-        const float pair[2] = {sums_[n][2 * half], sums_[n][2 * half + 1]};
-        const i64 place = static_cast<i64>(first_in_ + row) * p_.layout.columns + out + n * kMmaColumns;
-        store_vector(block, place * i64{sizeof(float)}, from_floats<DType::F32, 8>(pair));
-      }
+      store_row_of_tiles<Adds>(sums_, half,
+                               block + static_cast<i64>(first_in_ + row) * p_.layout.columns + out);
     }
   }
 
@@ -166,11 +174,12 @@ class WarpgroupGradient {
   struct LaneRows {
     PairRows low, high;
   };
+  template <bool Early = false>
   MINUET_DEVICE LaneRows read_rows(const StepPlace& place) const {
     const i32 lane = thread_ % 32;
     LaneRows rows;
-    if (lane < place.pairs()) rows.low = rows_of_pair(p_, place.first_pair() + lane);
-    if (lane + 32 < place.pairs()) rows.high = rows_of_pair(p_, place.first_pair() + lane + 32);
+    if (lane < place.pairs()) rows.low = rows_of_pair<Early>(p_, place.first_pair() + lane);
+    if (lane + 32 < place.pairs()) rows.high = rows_of_pair<Early>(p_, place.first_pair() + lane + 32);
     return rows;
   }
   template <i32 Channels>
@@ -189,7 +198,8 @@ class WarpgroupGradient {
 
   MINUET_DEVICE void copy_part(i64 first, i64 end) {
     StepPlace place(p_, first);
-    LaneRows rows = read_rows(place);
+    LaneRows rows = read_rows<true>(place);
+    start_.follow();
     for (i64 step = first; step < end; ++step) {
       LaneRows next;
       if (step + 1 < end) {
@@ -208,12 +218,13 @@ class WarpgroupGradient {
   }
 
   MINUET_DEVICE void sum_part(i64 part, i64 first, i64 end) {
-    StepPlace place(p_, first);
-    for (i64 step = first; step < end;) {
-      const i64 end_of_sum = end < place.offset_end() ? end : place.offset_end();
+    Segments segments(p_, part, first, end);
+    start_.follow();
+    for (; segments.has_steps(); segments.pass()) {
       i32 last = -1;  // Names the stage of the step before, whose products may still be under way.
+      bool adds = false;
       MINUET_NO_UNROLL
-      for (bool adds = false; step < end_of_sum; ++step, adds = true) {
+      for (i64 step = segments.begin(); step < segments.end(); ++step, adds = true) {
         mbarrier_wait(full(stage_), parity_);
         async_proxy_fence();
         multiply(stage_, adds);
@@ -224,8 +235,7 @@ class WarpgroupGradient {
       }
       wgmma_wait();
       if (last >= 0) release(last);
-      store(slot_of(p_, part, place.offset()));
-      if (step < end) place.visit(step);
+      store(segments);
     }
   }
 
@@ -241,17 +251,19 @@ class WarpgroupGradient {
   // The following functions are for blocks without copiers.
 
   MINUET_DEVICE void sum_and_copy(i64 part, i64 first, i64 end) {
-    StepPlace here(p_, first), ahead = here;
+    Segments segments(p_, part, first, end);
+    StepPlace ahead = segments.place();
     for (i32 stage = 0; stage < S.stages; ++stage) {
-      store_number(stage, read_number(ahead, first + stage, end));
+      store_number(stage, read_number<true>(ahead, first + stage, end));
     }
     __syncthreads();
+    start_.follow();
     for (i32 stage = 0; stage < S.stages - 1; ++stage) copy_step(first + stage, end, stage);
     i32 stage = 0;
-    for (i64 step = first; step < end;) {
-      const i64 end_of_sum = end < here.offset_end() ? end : here.offset_end();
+    for (; segments.has_steps(); segments.pass()) {
+      bool adds = false;
       MINUET_NO_UNROLL
-      for (bool adds = false; step < end_of_sum; ++step, adds = true) {
+      for (i64 step = segments.begin(); step < segments.end(); ++step, adds = true) {
         async_copy_wait<S.stages - 2>();
         async_proxy_fence();
         __syncthreads();
@@ -262,8 +274,7 @@ class WarpgroupGradient {
         wgmma_wait();
         stage = stage + 1 == S.stages ? 0 : stage + 1;
       }
-      store(slot_of(p_, part, here.offset()));
-      if (step < end) here.visit(step);
+      store(segments);
     }
     // The next part overwrites the stages.
     async_copy_wait<0>();
@@ -271,12 +282,13 @@ class WarpgroupGradient {
   }
 
   /// Reads the thread's number of the rows of a step.
+  template <bool Early = false>
   MINUET_DEVICE i32 read_number(StepPlace& ahead, i64 step, i64 end) const {
     if (step >= end) return -1;
     ahead.visit(step);
     const i32 pair = thread_ % kStepPairs;
     if (thread_ >= 2 * kStepPairs || pair >= ahead.pairs()) return -1;
-    const PairRows rows = rows_of_pair(p_, ahead.first_pair() + pair);
+    const PairRows rows = rows_of_pair<Early>(p_, ahead.first_pair() + pair);
     return thread_ < kStepPairs ? rows.input : rows.gradient;
   }
   MINUET_DEVICE void store_number(i32 stage, i32 number) const {
@@ -297,6 +309,7 @@ class WarpgroupGradient {
   const i32 thread_;
   i32 group_ = 0, first_in_ = 0, first_out_ = 0;
   Rows input_ = {}, gradient_ = {};
+  LateFollower start_;
   i32 stage_ = 0;
   u32 parity_ = 0;
   float sums_[kColumnTiles][4] = {};
@@ -306,13 +319,13 @@ template <WarpgroupGradientSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(weight_gradient_threads(S), S.blocks) void weight_gradient_warpgroups(
     MINUET_PARAMS(WeightGradientParams) p) {
   WarpgroupGradient<S>::prepare();
-  follow_last_launch();
+  const LateFollower start(p.reads_early != 0);
   __syncthreads();
   const i32 tiles = p.groups * p.tiles_in * p.tiles_out;
   const i32 block = static_cast<i32>(blockIdx.x), walkers = static_cast<i32>(gridDim.x) / tiles;
-  const i64 steps = fresh(p.first_step + p.volume), parts = fresh(p.first_step + p.volume + 1);
+  const i64 steps = read_early(p.first_step + p.volume), parts = parts_of(steps, p.wanted_parts);
   // Blocks of the same part are neighbours, because they read the same rows.
-  WarpgroupGradient<S>(p, block % tiles).sum({block / tiles, walkers, parts, steps});
+  WarpgroupGradient<S>(p, block % tiles, start).sum({block / tiles, walkers, parts, steps});
 }
 
 }  // namespace minuet

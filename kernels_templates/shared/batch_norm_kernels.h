@@ -27,13 +27,14 @@
 
 namespace minuet {
 
-/// Counts the rows of the smallest pieces. A thread that has one vector of every row at a time loads all of
-/// its rows of such a piece at once.
+/// Counts the rows of the smallest pieces. They are short, so that few rows still have a piece for every
+/// multiprocessor.
 constexpr i32 kLeastNormRowBits = 7, kLeastNormRows = 1 << kLeastNormRowBits;
 /// Limits the pieces, because one block reads the sums of all pieces of a channel.
 constexpr i32 kMostNormPieces = 1024;
 
-/// Divides rows into pieces, whose length is a power of two. The last may be shorter.
+/// Divides rows into pieces of equal lengths, of which the last may be shorter. The length is a power of two,
+/// so that kernels do not divide.
 class NormPieces {
  public:
   MINUET_HD constexpr explicit NormPieces(i64 rows) : rows_(rows) {
@@ -63,8 +64,8 @@ MINUET_HD constexpr i64 most_norm_pieces(i64 rows) {
   return pieces < kMostNormPieces ? pieces : kMostNormPieces;
 }
 
-/// Holds what a piece, or a thread, has of a channel: the mean and the second moment, or the sums of gradient
-/// and of gradient * (input - mean).
+/// Holds what a forward or a backward call knows of a channel in a piece, or in the rows of a thread: its
+/// mean and second moment, or the sums of gradient and of gradient * (input - mean).
 struct alignas(8) PieceSums {
   float first, second;
 };
@@ -218,7 +219,7 @@ template <class Spec>
 MINUET_HD constexpr i32 norm_block_rows(const Spec& spec) {
   return kNormBatch * (spec.threads / spec.lanes);
 }
-/// Returns how many of these rows, which begin with row `begin`, lie in front of row `end`.
+/// Returns how many of the rows of such a block, which begin with row `begin`, lie in front of row `end`.
 template <class Spec>
 MINUET_HD constexpr i32 norm_rows_from(const Spec& spec, i64 begin, i64 end) {
   const i64 left = end - begin;

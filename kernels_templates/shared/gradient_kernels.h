@@ -5,12 +5,12 @@
 // The gradient of the weights of offset k is the sum over the pairs (input row, output row) of that offset of
 // input[input row]^T * gradient[output row], where `gradient` is the gradient of the output. The pairs are
 // listed by ascending offset. A step multiplies up to kStepPairs consecutive pairs of one offset. list_steps
-// counts the steps of all offsets and divides them evenly into parts, whose number does not depend on the
-// GPU. weight_gradient_warpgroups on sm_90a, weight_gradient on other GPUs, or weight_gradient_scalar without
-// tensor cores, sums each part. If a part has steps of several offsets, it has a sum of each. The sum of part
-// p and offset k is stored in slot p + k, which no other pair of part and offset has. add_parts adds the
-// slots of an offset. For a bias, sum_rows sums pieces of kRowsPerPiece rows of the output's gradient, and
-// add_row_sums adds the sums of the pieces.
+// counts the steps of all offsets, once for each list. The steps are divided evenly into parts, whose number
+// does not depend on the GPU. weight_gradient_warpgroups on sm_90a, weight_gradient on other GPUs, or
+// weight_gradient_scalar without tensor cores, sums each part. If a part has steps of several offsets, it has
+// a sum of each. The sum of part p and offset k is stored in slot p + k, which no other pair of part and
+// offset has. add_parts adds the slots of an offset. For a bias, sum_rows sums pieces of kRowsPerPiece rows
+// of the output's gradient, and add_row_sums adds the sums of the pieces.
 //
 // For the scale and the shift of an affine step, sum_products sums the same pieces, of the gradient and of
 // its product with the input. If the step reads the result of a layer norm, measure_rows finds its means and
@@ -29,8 +29,11 @@ namespace minuet {
 
 /// Counts the pairs of a full step.
 constexpr i32 kStepPairs = 64;
-/// A part has at most this many steps, because the sums of tensor cores lose accuracy with each step.
-constexpr i32 kMostPartSteps = 256;
+/// Returns how many steps are summed in registers at most, before the sums are added to the slot. Tensor
+/// cores round toward zero, so that their sums lose accuracy with each step: on an H200, 256 steps of
+/// positive numbers lose 9.9e-5 of their sum in fp16, and up to 1.14e-4 in tf32. These numbers of steps keep
+/// the error below 5e-5, however many pairs there are.
+MINUET_HD constexpr i32 most_segment_steps(DType io) { return dtype_bytes(io) == 2 ? 112 : 96; }
 /// A part has at least this many steps if there are enough steps.
 constexpr i32 kLeastPartSteps = 2;
 
@@ -46,12 +49,10 @@ MINUET_HD i64 pairs_in(const PairList& list) { return count_within(list.count, l
 /// A kernel has at most this many offsets, because one block lists their steps in shared memory.
 constexpr i32 kMostGradientOffsets = 4096;
 
-/// Returns the number of parts into which `steps` steps are divided. It is `wanted`, less if there are few
-/// steps, and a multiple if there are many.
+/// Returns the number of parts into which `steps` steps are divided. It is `wanted`, or less if there are few
+/// steps.
 MINUET_HD constexpr i64 parts_of(i64 steps, i64 wanted) {
   const i64 enough = (steps + kLeastPartSteps - 1) / kLeastPartSteps;
-  const i64 needed = (steps + kMostPartSteps - 1) / kMostPartSteps;
-  if (needed > wanted) return (needed + wanted - 1) / wanted * wanted;
   return wanted < enough ? wanted : enough;
 }
 /// Returns an upper bound of the steps of `pairs` pairs.
@@ -69,6 +70,15 @@ MINUET_HD constexpr i64 first_step_of_part(i64 part, i64 parts, i64 steps) {
 MINUET_HD constexpr i64 part_of_step(i64 step, i64 parts, i64 steps) {
   return divide_steps((step + 1) * parts - 1, steps);
 }
+/// Names the parts that have steps of an offset.
+struct PartsOfOffset {
+  i64 first = 0, count = 0;
+};
+MINUET_HD constexpr PartsOfOffset parts_of_offset(i64 first_step, i64 end_step, i64 parts, i64 steps) {
+  if (first_step >= end_step) return {};
+  const i64 first = part_of_step(first_step, parts, steps);
+  return {first, part_of_step(end_step - 1, parts, steps) - first + 1};
+}
 
 struct ListStepsSpec {
   i32 threads = 1024;
@@ -78,12 +88,17 @@ struct ListStepsSpec {
     visitor("threads", threads);
   }
 };
-struct ListStepsParams {
+/// Names a list of pairs, and where its steps are stored.
+struct StepsOfList {
   PairList list;
   i32 volume;
-  i32 wanted_parts;
   i32* first_pair;  // Receives the first pair of each offset, and the end of the last one.
-  i32* first_step;  // Receives the first step of each offset, the number of steps, and the number of parts.
+  i32* first_step;  // Receives the first step of each offset, and the number of steps.
+};
+/// A launch of list_steps lists the steps of at most this many lists.
+constexpr i32 kMostStepLists = 32;
+struct ListStepsParams {
+  StepsOfList lists[kMostStepLists];
 };
 
 /// Describes the sums that a slot holds. A block of `outputs` output channels has [rows][columns] sums, one
@@ -103,8 +118,10 @@ struct WeightGradientParams {
   const i32* pairs;
   i32 input_column;  // Names the column of `pairs` that has the input row, 1 or 2. The other has the output
                      // row.
-  const i32 *first_pair, *first_step;  // Are those of ListStepsParams.
+  const i32 *first_pair, *first_step;  // Are those of StepsOfList.
+  i32 reads_early;  // 1: the last launch writes neither the pairs nor these (core/programmatic.h).
   i32 volume;
+  i32 wanted_parts;
   i32 groups, group_inputs, group_outputs;
   i32 tiles_in, tiles_out;  // Count the tiles of a group, or of all output channels without tensor cores.
   const void* input;
@@ -204,21 +221,42 @@ MINUET_HD constexpr i32 weight_gradient_threads(const WeightGradientScalarSpec& 
   return spec.tile_out * spec.lanes;
 }
 
-/// `split` threads of add_parts add the slots of the weights of `vector` consecutive output channels. `split`
-/// divides `threads`, and `vector`, which is 1 or 4, divides the output channels of a group.
+/// A thread of add_parts adds slots of the weights of `vector` consecutive output channels. `vector`, which
+/// is 1 or 4, divides the output channels of a group, and `threads` is a power of two.
 struct AddPartsSpec {
-  i32 split = 4;
   i32 vector = 1;
   i32 threads = 256;
   bool operator==(const AddPartsSpec&) const = default;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
-    visitor("split", split), visitor("vector", vector), visitor("threads", threads);
+    visitor("vector", vector), visitor("threads", threads);
   }
 };
+/// A thread loads this many slots at once.
+constexpr i32 kPartsAtOnce = 8;
+/// So many blocks of a multiprocessor leave a thread the registers of all these slots.
+constexpr i32 kAddBlocks = 4;
+/// At most this many threads add the slots of one weight.
+constexpr i32 kMostAddThreads = 64;
+/// Returns the number of threads that add the slots of one weight, a power of two. Each of them has
+/// kPartsAtOnce slots or fewer, unless there are very many.
+MINUET_HD constexpr i32 add_threads_of(i64 slots) {
+  i32 split = 1;
+  while (split < kMostAddThreads && i64{split} * kPartsAtOnce < slots) split *= 2;
+  return split;
+}
+/// Returns an upper bound of the blocks of add_parts that have work. An offset of n > kPartsAtOnce slots has
+/// fewer than n / 4 threads for each weight, and the offsets have `wanted_parts` + volume slots at most.
+MINUET_HD constexpr i64 most_add_blocks(const AddPartsSpec& spec, i64 volume, i64 weights, i64 wanted_parts) {
+  static_assert(kPartsAtOnce == 8, "a split of s > 1 threads has more than 4 s slots");
+  const i64 splits = volume + (wanted_parts + volume) / 4, vectors = weights / spec.vector;
+  return vectors * splits / spec.threads + volume + 1;
+}
+
 struct AddPartsParams {
   const i32* first_step;
   i32 volume;
+  i32 wanted_parts;
   i32 inputs, outputs;  // Count the input channels of a group and all output channels.
   SlotLayout layout;
   const float* sums;

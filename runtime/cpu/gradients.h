@@ -12,6 +12,11 @@ class CpuGradients final : public GradientOperations {
   CpuGradients(ThreadPool& pool, const VectorKernels& kernels) : pool_(pool), kernels_(kernels) {}
   i64 workspace_bytes(const ParameterGradientChoice& choice, i64 most_pairs, i64 most_rows) const override;
   llvm::Error compute(const ParameterGradientRequest& request) override;
+  /// A CPU finds the pairs of the offsets at no cost, in each call of compute().
+  i64 step_words(i64 /*volume*/) const override { return 0; }
+  llvm::Error list_steps(llvm::ArrayRef<PairStepsRequest> /*requests*/) override {
+    return llvm::Error::success();
+  }
   i64 workspace_bytes(const AffineGradientChoice& choice, i64 most_rows) const override;
   llvm::Error compute(const AffineGradientRequest& request) override;
 

@@ -12,7 +12,7 @@ constexpr i64 kMostGradientBlocks = 1 << 16;
 
 /// Divides the workspace.
 struct GradientPlaces {
-  i32 *first_pair = nullptr, *first_step = nullptr;
+  i32* steps = nullptr;
   float *parts = nullptr, *pieces = nullptr;
   i64 bytes = 0;
 
@@ -23,8 +23,7 @@ struct GradientPlaces {
     Placement places(base, /*idle=*/false);
     if (choice.problem.weight) {
       const i64 volume = kernel_volume(forward);
-      first_pair = places.take<i32>(volume + 1);
-      first_step = places.take<i32>(volume + 2);
+      steps = places.take<i32>(gradient_step_words(volume));
       parts =
           places.take<float>((candidate.most_parts(most_pairs, volume) + volume) * candidate.layout.elements);
     }
@@ -33,14 +32,18 @@ struct GradientPlaces {
   }
 };
 
+/// Returns where list_steps() stores the first step of each offset. The first pairs are in front.
+i32* first_steps(i32* steps, i64 volume) { return steps + volume + 1; }
+
 WeightGradientParams params_of(const ParameterGradientRequest& request,
-                               const WeightGradientCandidate& candidate, const GradientPlaces& places) {
+                               const WeightGradientCandidate& candidate, i32* steps, float* sums) {
   const ConvolutionProblem& forward = request.choice->problem.forward;
   WeightGradientParams params = {};
   params.pairs = request.list.pairs;
   params.input_column = request.is_swapped ? 2 : 1;
-  params.first_pair = places.first_pair, params.first_step = places.first_step;
   params.volume = static_cast<i32>(kernel_volume(forward));
+  params.first_pair = steps, params.first_step = first_steps(steps, params.volume);
+  params.wanted_parts = candidate.wanted_parts;
   params.groups = forward.groups;
   params.group_inputs = group_inputs(forward);
   params.group_outputs = forward.out_channels / forward.groups;
@@ -50,7 +53,7 @@ WeightGradientParams params_of(const ParameterGradientRequest& request,
   params.gradient = request.gradient;
   params.gradient_rows = request.gradient_rows, params.gradient_ld = request.gradient_ld;
   params.layout = candidate.layout;
-  params.sums = places.parts;
+  params.sums = sums;
   return params;
 }
 
@@ -78,14 +81,15 @@ void set_strides(AddPartsParams& params, const ParameterGradientRequest& request
 }
 
 AddPartsParams add_params_of(const ParameterGradientRequest& request,
-                             const WeightGradientCandidate& candidate, const GradientPlaces& places) {
+                             const WeightGradientCandidate& candidate, i32* steps, const float* sums) {
   const ConvolutionProblem& forward = request.choice->problem.forward;
   AddPartsParams params = {};
-  params.first_step = places.first_step;
   params.volume = static_cast<i32>(kernel_volume(forward));
+  params.first_step = first_steps(steps, params.volume);
+  params.wanted_parts = candidate.wanted_parts;
   params.inputs = group_inputs(forward), params.outputs = forward.out_channels;
   params.layout = candidate.layout;
-  params.sums = places.parts;
+  params.sums = sums;
   params.weight_gradient = request.weight_gradient;
   set_strides(params, request);
   params.adds = request.adds ? 1 : 0;
@@ -122,24 +126,43 @@ llvm::Expected<Kernel<WeightGradientParams>> GradientStep::find(const WeightGrad
   return scalar_.find(launcher_, std::get<WeightGradientScalarSpec>(spec));
 }
 
+llvm::Error GradientStep::list_steps(llvm::ArrayRef<PairStepsRequest> requests) {
+  MINUET_TRY(launcher_.mark(Stage::Gemm));
+  MINUET_ASSIGN(const Kernel<ListStepsParams> list, list_.find(launcher_, kListSteps));
+  for (; !requests.empty();
+       requests = requests.drop_front(std::min<std::size_t>(requests.size(), kMostStepLists))) {
+    ListStepsParams params = {};
+    i64 count = 0;
+    for (const PairStepsRequest& request : requests.take_front(kMostStepLists)) {
+      params.lists[count++] = {request.list, static_cast<i32>(request.volume), request.steps,
+                               first_steps(request.steps, request.volume)};
+    }
+    MINUET_TRY(launcher_.launch(list, count, params));
+  }
+  kernels_until_steps_ = launcher_.counters().kernels;
+  return llvm::Error::success();
+}
+
 llvm::Error GradientStep::compute_weight(const ParameterGradientRequest& request) {
   const ParameterGradientChoice& choice = *request.choice;
   const WeightGradientCandidate& candidate =
       choice.candidate(arch(), request.list.most, request.gradient_rows);
   const GradientPlaces places = places_of(request, candidate);
-  MINUET_ASSIGN(const Kernel<ListStepsParams> list, list_.find(launcher_, choice.list));
   MINUET_ASSIGN(const Kernel<AddPartsParams> add, add_.find(launcher_, candidate.add));
   MINUET_ASSIGN(const Kernel<WeightGradientParams> kernel, find(candidate.spec));
-  const WeightGradientParams params = params_of(request, candidate, places);
-  const ListStepsParams steps{request.list, params.volume, candidate.wanted_parts, places.first_pair,
-                              places.first_step};
-  MINUET_TRY(launcher_.launch(list, 1, steps));
+  i32* const steps = request.steps ? request.steps : places.steps;
+  WeightGradientParams params = params_of(request, candidate, steps, places.parts);
+  // A kernel that has been launched since the steps were listed has waited for them and for the pairs.
+  params.reads_early = request.steps && launcher_.counters().kernels > kernels_until_steps_ ? 1 : 0;
+  if (!request.steps) MINUET_TRY(list_steps(PairStepsRequest{request.list, params.volume, steps}));
   const i64 most = std::max<i64>(kMostGradientBlocks / candidate.tiles, 1);
   const i64 walkers = std::clamp<i64>(candidate.most_parts(request.list.most, params.volume), 1, most);
   MINUET_TRY(launcher_.launch(kernel, walkers * candidate.tiles, params));
-  const i64 vectors = weight_numbers(choice.problem.forward) / candidate.add.vector;
-  return launcher_.launch_stride(add, vectors * candidate.add.split,
-                                 add_params_of(request, candidate, places));
+  const i64 of_offset = weight_numbers(choice.problem.forward) / params.volume;
+  const i64 blocks = most_add_blocks(candidate.add, params.volume, of_offset, candidate.wanted_parts);
+  // The blocks stay on the GPU, because each of them finds the parts of the offsets once.
+  return launcher_.launch(add, std::min<i64>(blocks, kAddBlocks * launcher_.multiprocessors()),
+                          add_params_of(request, candidate, steps, places.parts));
 }
 
 llvm::Error GradientStep::compute_bias(const ParameterGradientRequest& request) {

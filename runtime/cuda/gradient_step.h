@@ -14,6 +14,9 @@ i64 gradient_workspace_bytes(const ParameterGradientChoice& choice, llvm::String
 /// Returns the same of every GPU.
 i64 affine_gradient_bytes(const AffineGradientChoice& choice, i64 most_rows);
 
+/// Returns GradientOperations::step_words() of every GPU.
+constexpr i64 gradient_step_words(i64 volume) { return 2 * (volume + 1); }
+
 class GradientStep final : public GradientOperations {
  public:
   explicit GradientStep(Launcher& launcher) : launcher_(launcher) {}
@@ -21,6 +24,8 @@ class GradientStep final : public GradientOperations {
     return gradient_workspace_bytes(choice, arch(), most_pairs, most_rows);
   }
   llvm::Error compute(const ParameterGradientRequest& request) override;
+  i64 step_words(i64 volume) const override { return gradient_step_words(volume); }
+  llvm::Error list_steps(llvm::ArrayRef<PairStepsRequest> requests) override;
   i64 workspace_bytes(const AffineGradientChoice& choice, i64 most_rows) const override {
     return affine_gradient_bytes(choice, most_rows);
   }
@@ -35,6 +40,7 @@ class GradientStep final : public GradientOperations {
   llvm::Error add_sums(const AffineGradientRequest& request, float* sums, float* gradient);
 
   Launcher& launcher_;
+  i64 kernels_until_steps_ = 0;  // Counts the launches until list_steps() was called last.
   FoundKernels<ListStepsSpec> list_;
   FoundKernels<WarpgroupGradientSpec> warpgroups_;
   FoundKernels<WeightGradientSpec> tensor_;

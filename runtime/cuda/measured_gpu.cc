@@ -100,6 +100,8 @@ class MeasuredGradients final : public GradientOperations {
     return gradient_workspace_bytes(choice, arch_, most_pairs, most_rows);
   }
   llvm::Error compute(const ParameterGradientRequest&) override { return not_there(); }
+  i64 step_words(i64 volume) const override { return gradient_step_words(volume); }
+  llvm::Error list_steps(llvm::ArrayRef<PairStepsRequest>) override { return not_there(); }
   i64 workspace_bytes(const AffineGradientChoice& choice, i64 most_rows) const override {
     return affine_gradient_bytes(choice, most_rows);
   }

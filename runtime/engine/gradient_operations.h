@@ -4,14 +4,24 @@
 #include "codegen/base/error.h"
 #include "codegen/choose/ops/affine_gradient.h"
 #include "codegen/choose/ops/parameter_gradient.h"
+#include "llvm/ADT/ArrayRef.h"
 
 namespace minuet {
+
+/// Requests the steps of a list of pairs, for the gradients of the weights of all layers that read the list.
+struct PairStepsRequest {
+  PairList list;
+  i64 volume = 1;
+  i32* steps = nullptr;  // Receives step_words() numbers.
+};
 
 /// Requests the gradients that the choice's problem names.
 struct ParameterGradientRequest {
   const ParameterGradientChoice* choice = nullptr;
   /// Lists the pairs of the kernel map. It is not read if only the gradient of the bias is computed.
   PairList list = {};
+  /// Points to what list_steps() has found for the list. Null means that compute() finds it.
+  i32* steps = nullptr;
   bool is_swapped = false;  // Says whether the pairs name the output row before the input row.
   const void* input = nullptr;
   i64 input_rows = 0, input_ld = 0;
@@ -42,13 +52,16 @@ struct AffineGradientRequest {
   void* workspace = nullptr;  // Has workspace_bytes() bytes and is aligned to 16 bytes.
 };
 
-/// compute() is called between Engine::begin() and Engine::end(). It only enqueues work, allocates nothing,
-/// and may be captured into a CUDA graph. Its results repeat bit by bit.
+/// list_steps() and compute() are called between Engine::begin() and Engine::end(). They only enqueue work,
+/// allocate nothing, and may be captured into a CUDA graph. Their results repeat bit by bit.
 class GradientOperations {
  public:
   virtual ~GradientOperations() = default;
   virtual i64 workspace_bytes(const ParameterGradientChoice& choice, i64 most_pairs, i64 most_rows) const = 0;
   virtual llvm::Error compute(const ParameterGradientRequest& request) = 0;
+  /// Returns how many numbers list_steps() stores for a list of so many offsets.
+  virtual i64 step_words(i64 volume) const = 0;
+  virtual llvm::Error list_steps(llvm::ArrayRef<PairStepsRequest> requests) = 0;
   virtual i64 workspace_bytes(const AffineGradientChoice& choice, i64 most_rows) const = 0;
   virtual llvm::Error compute(const AffineGradientRequest& request) = 0;
 };

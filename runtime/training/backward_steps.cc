@@ -52,10 +52,13 @@ void BackwardSteps::place(Placement& parts, Placement& kept) {
     }
     saved_again_ = parts.take<float>(2 * most_channels + 1);
   }
-  for (Pairs& list : pairs_) {
+  const GradientOperations& gradients = execution_.engine().gradients();
+  for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    Pairs& list = pairs_[i];
     if (!list.is_needed) continue;
     list.pairs = parts.take<i32>(3 * list.most);
     list.count = parts.take<i32>(1);
+    list.steps = parts.take<i32>(gradients.step_words(volume_of(i)));
   }
   if (pass_.has_branches) {
     // A branch works beside the other steps, so it has a workspace of its own.
@@ -113,6 +116,7 @@ llvm::Error BackwardSteps::start() {
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     if (pairs_[i].is_needed) MINUET_TRY(list_pairs(static_cast<i32>(i)));
   }
+  MINUET_TRY(list_steps());
   for (const i32 parameter : pass_.without_gradient) MINUET_TRY(clear(parameter));
   return llvm::Error::success();
 }
@@ -135,6 +139,16 @@ llvm::Error BackwardSteps::list_pairs(i32 map) {
   request.capacity = list.most;
   request.pair_count = list.count;
   return execution_.engine().maps().compact_pairs(request);
+}
+
+/// Lists the steps of all lists at once, for the gradients of the weights of all layers.
+llvm::Error BackwardSteps::list_steps() {
+  std::vector<PairStepsRequest> requests;
+  for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    const Pairs& list = pairs_[i];
+    if (list.is_needed) requests.push_back({{list.pairs, list.count, list.most}, volume_of(i), list.steps});
+  }
+  return requests.empty() ? llvm::Error::success() : execution_.engine().gradients().list_steps(requests);
 }
 
 /// Sets the gradient of a vector to 0, unless it is added to what is there.
@@ -232,6 +246,7 @@ llvm::Error BackwardSteps::run_parameter(const ParameterGradientUse& use, const 
   if (use.out_gradient >= 0) {
     const Pairs& list = pairs_[use.map];
     request.list = {list.pairs, list.count, list.most};
+    request.steps = list.steps;
     const Tensor input = execution_.tensor_at(use.input);
     request.input = input.data;
     request.input_rows = input.rows, request.input_ld = input.ld;

@@ -104,6 +104,7 @@ class BackwardSteps final : public PassSteps {
     i32* pairs = nullptr;
     i32* count = nullptr;
     i64 most = 0;
+    i32* steps = nullptr;  // Points to what GradientOperations::list_steps() finds.
   };
   llvm::Error run(const PassStep& step) override;
   llvm::Error run_norm(const NormGradientUse& use);
@@ -112,10 +113,12 @@ class BackwardSteps final : public PassSteps {
   llvm::Error run_affine(const AffineGradientUse& use);
   llvm::Error run_groups(const GroupGradientUse& use);
   llvm::Error list_pairs(i32 map);
+  llvm::Error list_steps();
   llvm::Error clear(i32 parameter);
   /// Return the bytes that the gradients of parameters, and those of poolings of whole batch items, need.
   i64 parameter_bytes() const;
   i64 group_bytes() const;
+  i64 volume_of(std::size_t map) const { return pass_.program.maps[map].volume(); }
   /// Returns the address of the gradient of a parameter, or null if it is not wanted.
   float* gradient_of(i32 parameter) const { return parameter < 0 ? nullptr : gradients_[parameter]; }
 

@@ -1,13 +1,12 @@
 // The kernels of the gradients of weights, biases, scales and shifts in the shim, against plain loops.
-#include "tests/kernels_templates/features.h"
-// The kernels come after features.h, which defines the shim's names that they use.
+#include "tests/kernels_templates/gradient_lists.h"
+// The kernels come after gradient_lists.h, which defines the shim's names that they use.
 #include <gtest/gtest.h>
 
 #include <bit>
 
 #include "kernels_templates/gradient/add_parts.h"
 #include "kernels_templates/gradient/add_row_sums.h"
-#include "kernels_templates/gradient/list_steps.h"
 #include "kernels_templates/gradient/measure_rows.h"
 #include "kernels_templates/gradient/sum_products.h"
 #include "kernels_templates/gradient/sum_rows.h"
@@ -17,118 +16,6 @@
 
 namespace minuet {
 namespace {
-
-struct Pairs {
-  i32 volume = 0;
-  std::vector<i32> list;  // [pairs][3]
-  i64 count() const { return static_cast<i64>(list.size()) / 3; }
-};
-
-/// Pairs of random rows, of which a few are not there. `counts` has the pairs of each offset. Only pairs
-/// whose output row is not there have the last input row.
-Pairs random_pairs(Random& random, const std::vector<i32>& counts, i64 input_rows, i64 output_rows) {
-  Pairs pairs{static_cast<i32>(counts.size()), {}};
-  const auto row_below = [&](i64 rows) { return static_cast<i32>(random.below(static_cast<u64>(rows))); };
-  for (i32 k = 0; k < pairs.volume; ++k) {
-    for (i32 i = 0; i < counts[static_cast<std::size_t>(k)]; ++i) {
-      const bool has_input = random.below(50) != 0, has_output = random.below(50) != 0;
-      const i32 in = has_output ? row_below(input_rows - 1) : static_cast<i32>(input_rows - 1);
-      const i32 out = has_output ? row_below(output_rows) : static_cast<i32>(output_rows);
-      pairs.list.insert(pairs.list.end(), {k, has_input ? in : -1, out});
-    }
-  }
-  return pairs;
-}
-
-constexpr ListStepsSpec kList{.threads = 128};
-
-struct Steps {
-  std::vector<i32> first_pair, first_step;
-
-  Steps(const Pairs& pairs, i32 wanted_parts, i64 more = 0, const i32* count = nullptr) {
-    std::vector<i32> list = pairs.list;
-    list.resize(list.size() + static_cast<std::size_t>(3 * more), poison<i32>());
-    first_pair = poisoned<i32>(static_cast<std::size_t>(pairs.volume + 1));
-    first_step = poisoned<i32>(static_cast<std::size_t>(pairs.volume + 2));
-    const ListStepsParams params{{list.data(), count, pairs.count() + more},
-                                 pairs.volume,
-                                 wanted_parts,
-                                 first_pair.data(),
-                                 first_step.data()};
-    shim::launch(&list_steps<kList>, params, {.blocks = 1, .threads = kList.threads});
-  }
-  i32 steps() const { return first_step[first_step.size() - 2]; }
-  i32 parts() const { return first_step.back(); }
-};
-
-TEST(Gradient, StepsOfPairs) {
-  Random random(1);
-  for (const std::vector<i32>& counts : std::vector<std::vector<i32>>{
-           {0}, {1}, {64}, {65, 0, 0, 3}, {0, 0, 700, 1, 0}, {33, 129, 64, 63, 1, 0, 0, 5000}}) {
-    const Pairs pairs = random_pairs(random, counts, 100, 100);
-    for (const i64 more : {0, 77}) {
-      const i32 count = static_cast<i32>(pairs.count());
-      const Steps steps(pairs, 7, more, more > 0 ? &count : nullptr);
-      i32 first = 0, step = 0;
-      for (std::size_t k = 0; k < counts.size(); ++k) {
-        ASSERT_EQ(steps.first_pair[k], first) << k;
-        ASSERT_EQ(steps.first_step[k], step) << k;
-        first += counts[k], step += (counts[k] + kStepPairs - 1) / kStepPairs;
-      }
-      ASSERT_EQ(steps.first_pair.back(), first);
-      ASSERT_EQ(steps.steps(), step);
-      ASSERT_EQ(steps.parts(), std::min((step + 1) / 2, 7));
-    }
-  }
-  // A count that the list cannot have is 0.
-  const Pairs pairs = random_pairs(random, {5, 6}, 10, 10);
-  for (const i32 count : {-1, 12}) {
-    const Steps steps(pairs, 7, 0, &count);
-    EXPECT_EQ(steps.steps(), 0);
-    EXPECT_EQ(steps.parts(), 0);
-  }
-}
-
-/// Whatever order the offsets of a list have, the pairs of an offset are in the list, and no pair is in two
-/// offsets.
-TEST(Gradient, StepsOfAListThatDoesNotAscend) {
-  Random random(9);
-  for (int repeat = 0; repeat < 50; ++repeat) {
-    Pairs pairs{6, {}};
-    for (int i = 0; i < 300; ++i) {
-      pairs.list.insert(pairs.list.end(), {static_cast<i32>(random.below(8)) - 1, 0, 0});
-    }
-    // Half of the lists ascend, and end with padding.
-    for (std::size_t i = 0; repeat % 2 == 0 && i < 300; ++i) {
-      pairs.list[3 * i] = i < 200 ? static_cast<i32>(i / 40) : -1;
-    }
-    const Steps steps(pairs, 7);
-    ASSERT_GE(steps.first_pair[0], 0);
-    ASSERT_LE(steps.first_pair.back(), pairs.count());
-    for (std::size_t k = 0; k < 6; ++k) {
-      const i32 count = steps.first_pair[k + 1] - steps.first_pair[k];
-      ASSERT_GE(count, 0) << k;
-      ASSERT_EQ(steps.first_step[k + 1] - steps.first_step[k], (count + kStepPairs - 1) / kStepPairs) << k;
-    }
-  }
-}
-
-TEST(Gradient, EveryStepIsInOnePart) {
-  for (const i64 steps : {1, 2, 3, 7, 255, 256, 257, 513, 100000}) {
-    for (const i64 wanted : {1, 5, 396}) {
-      const i64 parts = parts_of(steps, wanted);
-      ASSERT_EQ(first_step_of_part(0, parts, steps), 0);
-      ASSERT_EQ(first_step_of_part(parts, parts, steps), steps);
-      for (i64 part = 0; part < parts; ++part) {
-        const i64 first = first_step_of_part(part, parts, steps);
-        const i64 end = first_step_of_part(part + 1, parts, steps);
-        ASSERT_GT(end, first);
-        ASSERT_LE(end - first, kMostPartSteps + 1);
-        for (i64 step = first; step < end; ++step) ASSERT_EQ(part_of_step(step, parts, steps), part);
-      }
-    }
-  }
-}
 
 struct Sizes {
   i32 groups = 1, group_inputs = 0, group_outputs = 0;
@@ -170,7 +57,7 @@ std::vector<float> expect_weight_gradient(const Pairs& pairs, const Sizes& sizes
       gradient(output_rows, sizes.outputs(), sizes.outputs() + 16);
   input.fill(random, input_rows), gradient.fill(random, output_rows);
   for (i64 c = 0; c < inputs; ++c) input.set(input_rows - 1, c, NAN);
-  const Steps steps(pairs, wanted_parts);
+  const Steps steps(pairs);
   WeightGradientParams params = {};
   // The columns of the rows are exchanged every other time.
   std::vector<i32> list = pairs.list;
@@ -178,24 +65,25 @@ std::vector<float> expect_weight_gradient(const Pairs& pairs, const Sizes& sizes
   params.pairs = list.data();
   params.input_column = adds ? 2 : 1;
   params.first_pair = steps.first_pair.data(), params.first_step = steps.first_step.data();
-  params.volume = pairs.volume;
+  params.volume = pairs.volume, params.wanted_parts = wanted_parts;
   params.groups = sizes.groups;
   params.group_inputs = sizes.group_inputs, params.group_outputs = sizes.group_outputs;
   params.input = input.elements(), params.input_rows = input_rows, params.input_ld = input.ld();
   params.gradient = gradient.elements();
   params.gradient_rows = output_rows, params.gradient_ld = gradient.ld();
   params.layout = layout;
+  const i64 parts = parts_of(steps.steps(), wanted_parts);
   std::vector<float> sums =
-      poisoned<float>(static_cast<std::size_t>((steps.parts() + pairs.volume) * layout.elements));
+      poisoned<float>(static_cast<std::size_t>((parts + pairs.volume) * layout.elements));
   params.sums = sums.data();
-  launch(params, steps.parts());
+  launch(params);
 
   // A thread adds four output channels, or one where they cannot be divided so.
-  constexpr AddPartsSpec kAdd{.split = 4, .vector = 4, .threads = 64};
-  constexpr AddPartsSpec kAddOne{.split = 4, .vector = 1, .threads = 64};
+  constexpr AddPartsSpec kAdd{.vector = 4, .threads = 64};
+  constexpr AddPartsSpec kAddOne{.vector = 1, .threads = 64};
   AddPartsParams add = {};
   add.first_step = steps.first_step.data();
-  add.volume = pairs.volume;
+  add.volume = pairs.volume, add.wanted_parts = wanted_parts;
   add.inputs = sizes.group_inputs, add.outputs = sizes.outputs();
   add.layout = layout;
   add.sums = sums.data();
@@ -266,8 +154,9 @@ void expect_tensor(const Pairs& pairs, const Sizes& sizes, i32 wanted_parts, boo
   std::vector<float> first;
   for (const i32 walkers : {3, 1, 2}) {
     const std::vector<float> got = expect_weight_gradient<S.io>(
-        pairs, sizes, wanted_parts, layout, adds, [&](WeightGradientParams params, i32) {
+        pairs, sizes, wanted_parts, layout, adds, [&](WeightGradientParams params) {
           params.tiles_in = tiles_in, params.tiles_out = tiles_out;
+          params.reads_early = walkers % 2;
           const i32 all = sizes.groups * tiles_in * tiles_out;
           // In each order of the threads, copies land at other times.
           shim::launch(kernel_of<S>(), params,
@@ -290,12 +179,11 @@ void expect_scalar(const Pairs& pairs, const Sizes& sizes, i32 wanted_parts, boo
   const i32 tiles_out = (sizes.outputs() + S.tile_out - 1) / S.tile_out;
   SlotLayout layout{sizes.outputs(), tiles_in * S.lanes * S.inputs, tiles_out * S.tile_out, 0};
   layout.elements = i64{layout.rows} * layout.columns;
-  expect_weight_gradient<S.io>(
-      pairs, sizes, wanted_parts, layout, adds, [&](WeightGradientParams params, i32) {
-        params.tiles_in = tiles_in, params.tiles_out = tiles_out;
-        shim::launch(&weight_gradient_scalar<S>, params,
-                     {.blocks = 2 * tiles_in * tiles_out, .threads = weight_gradient_threads(S)});
-      });
+  expect_weight_gradient<S.io>(pairs, sizes, wanted_parts, layout, adds, [&](WeightGradientParams params) {
+    params.tiles_in = tiles_in, params.tiles_out = tiles_out;
+    shim::launch(&weight_gradient_scalar<S>, params,
+                 {.blocks = 2 * tiles_in * tiles_out, .threads = weight_gradient_threads(S)});
+  });
 }
 
 const std::vector<i32> kCounts{70, 0, 129, 64, 0, 1, 0, 2};
@@ -362,6 +250,22 @@ TEST(Gradient, OfWeightsWithoutTensorCores) {
   expect_scalar<spec_of(DType::F16, 1, 1)>(pairs, {48, 1, 1}, 3, false);
   expect_scalar<spec_of(DType::BF16, 1, 2)>(pairs, {5, 2, 3}, 2, false);
   expect_scalar<spec_of(DType::TF32, 4, 8)>(pairs, {1, 3, 5}, 2, false);
+}
+
+/// Parts of more steps than a segment may have, whose sums are added to their slots, and so many parts that
+/// several threads add the slots of a weight.
+TEST(Gradient, OfWeightsOfManyPairs) {
+  Random random(12);
+  const Pairs pairs = random_pairs(random, {7300, 3, 0, 70}, 90, 80);
+  ASSERT_GT(7300 / kStepPairs, most_segment_steps(DType::F16));
+  constexpr WeightGradientScalarSpec kScalar{.tile_out = 32, .lanes = 1, .inputs = 2};
+  expect_tensor<warpgroups(DType::F16, 32, 32, 1, 2)>(pairs, {1, 32, 32}, 1, false);
+  expect_tensor<warpgroups(DType::BF16, 32, 32, 0, 2)>(pairs, {1, 32, 24}, 1, true);
+  expect_tensor<spec_of<DType::F16>(16, 16, 1, 1, 3, 4)>(pairs, {1, 6, 10}, 1, false);
+  for (const i32 wanted_parts : {1, 45, 150}) {
+    expect_scalar<kScalar>(pairs, {1, 2, 8}, wanted_parts, true);
+    expect_scalar<kScalar>(pairs, {1, 3, 5}, wanted_parts, false);
+  }
 }
 
 TEST(Gradient, OfNoPairsIsZero) {

@@ -83,11 +83,8 @@ i32 resident_blocks(const WeightGradientSpec& spec) {
   return std::clamp(kSharedBytesOfMultiprocessor / gradient_shared_bytes(spec), 1, kMostResidentBlocks);
 }
 
-void set_parts(WeightGradientCandidate& candidate, const ConvolutionProblem& forward, i32 wanted_parts) {
+void set_parts(WeightGradientCandidate& candidate, i32 wanted_parts) {
   candidate.wanted_parts = wanted_parts;
-  // With many parts for each offset, one thread for each weight would take long.
-  const i64 parts_of_offset = wanted_parts / kernel_volume(forward) + 1;
-  candidate.add.split = parts_of_offset >= 12 ? 8 : parts_of_offset >= 4 ? 4 : 1;
   candidate.add.vector = candidate.layout.outputs % 4 == 0 ? 4 : 1;
 }
 
@@ -102,7 +99,7 @@ void set_tiles(WeightGradientCandidate& candidate, const ConvolutionProblem& for
   candidate.layout.rows = candidate.tiles_in * tile_in;
   candidate.layout.columns = candidate.tiles_out * tile_out;
   candidate.layout.elements = i64{forward.groups} * candidate.layout.rows * candidate.layout.columns;
-  set_parts(candidate, forward, std::max(kWantedMultiprocessors * blocks / candidate.tiles, 1));
+  set_parts(candidate, std::max(kWantedMultiprocessors * blocks / candidate.tiles, 1));
 }
 
 /// Adds the candidates by warpgroups: the largest tile that covers the channels best, in front of those that
@@ -117,7 +114,7 @@ void add_warpgroups(std::vector<WeightGradientCandidate>& candidates, const Conv
       if (tile.in != tile_in || tile.out != tile_out) continue;
       WeightGradientCandidate candidate = make_candidate(forward, spec_of(tile, forward.dtype));
       candidate.least_pairs = tile.least_pairs;
-      if (!candidates.empty()) set_parts(candidate, forward, candidates.front().wanted_parts);
+      if (!candidates.empty()) set_parts(candidate, candidates.front().wanted_parts);
       candidates.push_back(candidate);
     }
   }
@@ -135,7 +132,7 @@ WeightGradientCandidate scalar_candidate(const ConvolutionProblem& forward) {
   candidate.layout.rows = candidate.tiles_in * spec.lanes * spec.inputs;
   candidate.layout.columns = candidate.tiles_out * spec.tile_out;
   candidate.layout.elements = i64{candidate.layout.rows} * candidate.layout.columns;
-  set_parts(candidate, forward, std::max(kWantedMultiprocessors * kMostResidentBlocks / candidate.tiles, 1));
+  set_parts(candidate, std::max(kWantedMultiprocessors * kMostResidentBlocks / candidate.tiles, 1));
   return candidate;
 }
 
@@ -228,7 +225,7 @@ std::vector<WarpgroupGradientSpec> warpgroup_gradient_specs(DType dtype) {
 [[gnu::cold]] void add_sources(SourceList& list, const ParameterGradientChoice& choice,
                                llvm::StringRef arch) {
   if (choice.problem.weight) {
-    list.add(choice.list);
+    list.add(kListSteps);
     for (const WeightGradientCandidate& candidate : choice.candidates) {
       if (!candidate.runs_on(arch)) continue;
       std::visit([&](const auto& spec) { list.add(spec); }, candidate.spec);

@@ -44,7 +44,6 @@ struct WeightGradientCandidate {
 
 struct ParameterGradientChoice {
   ParameterGradientProblem problem;
-  ListStepsSpec list;
   /// The first candidate that runs on an architecture, and serves the capacity of a list and the number of
   /// rows, is the fastest one. Those that tuning has chosen come first.
   std::vector<WeightGradientCandidate> candidates;
@@ -55,6 +54,9 @@ struct ParameterGradientChoice {
   /// rows. There always is one. With 0 rows, it is the one without tuning.
   const WeightGradientCandidate& candidate(llvm::StringRef arch, i64 most_pairs, i64 rows = 0) const;
 };
+
+/// All lists are read by this kernel.
+inline constexpr ListStepsSpec kListSteps;
 
 /// A list has at most this many pairs.
 inline constexpr i64 kMostPairs = (i64{1} << 31) - 1;

@@ -51,9 +51,7 @@ inline std::vector<WarpgroupGradientSpec> variants(const WarpgroupGradientSpec&)
 inline std::vector<WeightGradientScalarSpec> variants(const WeightGradientScalarSpec&) {
   return gradient_specs<WeightGradientScalarSpec>();
 }
-inline std::vector<AddPartsSpec> variants(const AddPartsSpec&) {
-  return {{.split = 1}, {.split = 8}, {.split = 8, .vector = 4}};
-}
+inline std::vector<AddPartsSpec> variants(const AddPartsSpec&) { return {{.vector = 4}}; }
 inline std::vector<SumRowsSpec> variants(const SumRowsSpec&) {
   return {{.io = DType::F32}, {.io = DType::BF16}};
 }

@@ -87,15 +87,15 @@ class LongLists : public Gradient {
   }
 };
 
-/// However many pairs an offset has, the sums of tensor cores are cut into parts before they lose accuracy.
-/// On a GPU, the numbers of pairs are just as many as give every part the most steps that one may have, 256:
-/// 396 parts of 64 channels, and 66 of 256 channels.
+/// However many pairs an offset has, the sums of tensor cores are cut into segments before they lose
+/// accuracy. On a GPU, the numbers of pairs are just as many as give every part two segments of the most
+/// steps that one may have, 112 of 16-bit elements: 396 parts of 64 channels, and 66 of 256 channels.
 TEST_P(LongLists, KeepTheirAccuracy) {
   std::vector<std::pair<int, int64_t>> shapes{{64, 10'000}};
   if (!machine().is_software())
     shapes.insert(shapes.end(), {{16, kSanitized ? 20'000 : 200'000}, {32, 70'000}});
   if (!machine().is_cpu() && !machine().is_software()) {
-    constexpr int64_t kPairs = 256 * 64;
+    constexpr int64_t kPairs = 2 * 112 * 64;
     shapes.insert(shapes.end(),
                   {{64, 396 * kPairs}, {64, 10'000'000}, {128, 132 * kPairs}, {256, 66 * kPairs}});
   }

@@ -1,5 +1,11 @@
 """Sparse convolution networks in PyTorch. README.md beside this file is the page."""
 
+import torch as _torch
+
+from ._torch_version import require as _require
+
+_require(str(_torch.__version__))  # Before modules that use what older versions do not have.
+
 from . import functional
 from ._capacities import Capacities, check
 from ._export import Exported, ExportError, export

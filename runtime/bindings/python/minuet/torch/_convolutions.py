@@ -7,9 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from .. import _abi
+from .._arrays import view
 from .._gradients import ParameterGradients
 from .._library import library
 from .._plan import Plan
@@ -129,19 +131,31 @@ def _make_run(
     )
 
 
-_ones: dict[tuple[int, int], torch.Tensor] = new_cache()
+class _Ones:
+    """Ones in memory of the library, float32, which stay from call to call. A call can have memory of torch's allocator
+    only: torch.compile(mode="reduce-overhead") refuses calls that keep a part of the pool of its graphs."""
+
+    def __init__(self, count: int, place: Place) -> None:
+        self._array = place.library_device.to_device(np.ones(count, dtype=np.float32))
+        self._address = view(self._array, place.library_device, 0, "the ones").address
+
+    def data_ptr(self) -> int:
+        """Returns the address, as torch.Tensor.data_ptr does."""
+        return self._address
 
 
-def _scale(channels: int, place: Place) -> torch.Tensor:
+_ones: dict[tuple[int, int], _Ones] = new_cache()
+
+
+def _scale(channels: int, place: Place) -> torch.Tensor | _Ones:
     """Returns ones, which the library multiplies sums with before it adds a bias."""
     found = _ones.get((channels, place.pointer))
-    if found is None:
-        found = torch.ones(channels, dtype=torch.float32, device=place.device)
-        if place.is_capturing():
-            return found  # Its memory belongs to the graph.
-        place.wait()  # Other streams read it later.
-        _ones[(channels, place.pointer)] = found
-    return found
+    if found is not None:
+        return found
+    if place.is_capturing():
+        # A graph cannot record an allocation of the library's. Its own memory serves it alone.
+        return torch.ones(channels, dtype=torch.float32, device=place.device)
+    return remembered(_ones, (channels, place.pointer), lambda: _Ones(channels, place))
 
 
 def _apply(
@@ -171,7 +185,7 @@ def _apply(
     if bias is not None and bias.shape != (shape[1],):
         raise ValueError(f"the bias has the shape {list(bias.shape)}, and [{shape[1]}] is needed")
     out = features.new_empty(shape)
-    values = [weight.contiguous()]
+    values: list[torch.Tensor | _Ones] = [weight.contiguous()]
     if bias is not None:
         values += [_scale(shape[1], place), bias.contiguous()]
     run(buffer, (features,), (out,), values)

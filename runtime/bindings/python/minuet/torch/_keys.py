@@ -11,9 +11,10 @@ import dataclasses
 import functools
 import json
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ParamSpec
 
 import torch
 
@@ -21,6 +22,7 @@ from .._pyramid import Level, Map
 from .._types import Axes, Purpose, axes
 
 Numbers = tuple[int, ...]
+Given = ParamSpec("Given")
 
 #: Layouts of a weight: that of Minuet, [offsets, in / groups, out], and that of spconv, [out, sizes..., in / groups].
 LAYOUTS = ("minuet", "spconv")
@@ -233,6 +235,24 @@ def kernel_of(
     return KernelKey(numbers(size, ndim, "kernel_size"), numbers(dilation, ndim, "dilation"), made, shape)
 
 
-def constant(function: Any) -> Any:
-    """Marks a function of plain numbers and texts: torch.compile calls it once, and takes its result as a constant."""
-    return torch.compiler.assume_constant_result(function)
+def constant(function: Callable[Given, str]) -> Callable[Given, str]:
+    """Marks a function of plain numbers and texts: torch.compile calls it once for the same arguments, and takes its
+    result as a constant."""
+    traced = torch.compiler.assume_constant_result(function)
+
+    @functools.wraps(function)
+    def call(*arguments: Given.args, **named: Given.kwargs) -> str:
+        if not torch.compiler.is_compiling():
+            return function(*arguments, **named)
+        made: str = traced(*map(_fixed, arguments), **{name: _fixed(value) for name, value in named.items()})
+        return made
+
+    return call
+
+
+def _fixed(value: Any) -> Any:
+    """Returns the same as a constant of the graph. The compiler has numbers that it takes for variable ones, such as a
+    number of rows that was another one in the call before."""
+    if isinstance(value, tuple):
+        return tuple(_fixed(item) for item in value)
+    return operator.index(value) if isinstance(value, int) and not isinstance(value, bool) else value

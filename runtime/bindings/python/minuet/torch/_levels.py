@@ -12,7 +12,7 @@ from .._kernel import is_centre
 from .._types import Axes, CloudStatus, Purpose
 from ._keys import KernelKey, Numbers, numbers
 from ._pyramids import pyramid_coordinates, pyramid_pairs
-from ._rules import Bounds, Rule, kernel_name, read_numbers
+from ._rules import Bounds, Rule, kernel_name, read_numbers, uncompiled_in_exact_mode
 
 if TYPE_CHECKING:
     from ._geometry import Geometry
@@ -240,6 +240,7 @@ class Level:
         is_used = (rows < self.count).reshape(-1, *[1] * (features.dim() - 1))
         return torch.where(is_used, features, torch.zeros((), dtype=features.dtype, device=features.device))
 
+    @uncompiled_in_exact_mode
     def coarser(
         self,
         stride: Axes,

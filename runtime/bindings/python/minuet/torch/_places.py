@@ -53,11 +53,6 @@ class Place:
         """Returns the stream on which torch enqueues work of this thread."""
         return 0 if self.is_cpu else int(torch.cuda.current_stream(self.device).cuda_stream)
 
-    def wait(self) -> None:
-        """Waits for the current stream."""
-        if not self.is_cpu:
-            torch.cuda.current_stream(self.device).synchronize()
-
     def is_capturing(self) -> bool:
         """Whether the current stream records a graph."""
         return not self.is_cpu and torch.cuda.is_current_stream_capturing()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -24,6 +26,8 @@ _MOST_CAPACITY = 2**30 - 1
 MOST_CELLS = 2**24
 
 Bounds = tuple[Numbers, Numbers]
+
+Op = TypeVar("Op", bound=Callable[..., Any])
 
 
 def rounded_capacity(rows: int) -> int:
@@ -157,13 +161,32 @@ def is_recording(*tensors: torch.Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
 
-@torch.compiler.disable(
-    reason="exact mode reads the number of rows from the device: give the Geometry capacities for one graph"
-)
+#: Why torch.compile breaks a graph.
+_EXACT_MODE = "exact mode reads the number of rows from the device: give the Geometry capacities for one graph"
+
+
+@torch.compiler.disable(reason=_EXACT_MODE)
 def read_numbers(tensor: torch.Tensor) -> list[int]:
     """Reads numbers of the device, and waits for them."""
     read: list[int] = tensor.tolist()
     return read
+
+
+def uncompiled_in_exact_mode(op: Op) -> Op:
+    """Marks an op of a sparse tensor or a level, its first argument, that builds what it needs. In exact mode,
+    torch.compile breaks the graph around the whole op. Otherwise it would break it within, where the host reads a
+    number, and make other graphs for other numbers."""
+    uncompiled = torch.compiler.disable(op, reason=_EXACT_MODE)
+    first = next(iter(inspect.signature(op).parameters))
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        if torch.compiler.is_compiling():
+            owner = arguments[0] if arguments else named[first]
+            if owner.geometry.is_exact:
+                return uncompiled(*arguments, **named)
+        return op(*arguments, **named)
+
+    return cast(Op, functools.wraps(op)(call))
 
 
 def _first(is_wrong: torch.Tensor, coordinates: torch.Tensor) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -114,6 +114,13 @@ def loaded_plan(key: Any, place: Place, has_parameters: bool, make: Callable[[],
     return remembered(_plans, (key, place.pointer), lambda: LoadedPlan(make(), place, has_parameters))
 
 
+class HasAddress(Protocol):
+    """A tensor, or other memory of the device."""
+
+    def data_ptr(self) -> int:
+        """Returns the address."""
+
+
 class Run:
     """A plan on one map of a pyramid.
 
@@ -183,7 +190,7 @@ class Run:
         buffer: torch.Tensor,
         inputs: Sequence[torch.Tensor],
         outputs: Sequence[torch.Tensor],
-        values: Sequence[torch.Tensor] = (),
+        values: Sequence[HasAddress] = (),
     ) -> None:
         """Enqueues the run on torch's current stream.
 

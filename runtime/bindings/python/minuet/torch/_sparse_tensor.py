@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
 
 from ._capacities import Capacities
 from ._geometry import CapacityOf, Geometry
 from ._levels import Level
+
+Copied = TypeVar("Copied")
 
 
 class SparseTensor:
@@ -84,3 +87,21 @@ class SparseTensor:
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.features.shape))
         return f"SparseTensor({shape} {self.features.dtype}, stride {list(self.level.stride)}, {self.features.device})"
+
+
+def shallow_copy(tensor: Copied, names: Sequence[str]) -> Copied:
+    """Returns a new object of the same class with the same attributes.
+
+    Args:
+        names: all attributes that the package gives the object. Those that the caller has given it are copied too, but
+            under torch.compile, which does not see them in all versions, they are not.
+    """
+    kind: Any = type(tensor)
+    made: Copied = kind.__new__(kind)
+    if torch.compiler.is_compiling():
+        for name in names:
+            if hasattr(tensor, name):
+                setattr(made, name, getattr(tensor, name))
+    else:
+        made.__dict__.update(tensor.__dict__)
+    return made

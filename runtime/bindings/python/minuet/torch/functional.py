@@ -21,7 +21,15 @@ from ._rows import devoxelize as _devoxelize
 from ._rows import gather_rows
 from ._rows import global_pooling as _global_pooling
 from ._rows import voxelize as _voxelize
-from ._rules import TRAINED, TRAINED_POOLING, is_recording, kernel_name, raise_status, read_numbers
+from ._rules import (
+    TRAINED,
+    TRAINED_POOLING,
+    is_recording,
+    kernel_name,
+    raise_status,
+    read_numbers,
+    uncompiled_in_exact_mode,
+)
 from ._sparse_tensor import SparseTensor
 
 __all__ = [
@@ -101,6 +109,7 @@ def _other_level(
     return level, level._coarser(rule, kernel, purposes)
 
 
+@uncompiled_in_exact_mode
 def convolution(
     x: SparseTensor,
     weight: torch.Tensor,
@@ -173,6 +182,7 @@ def linear(x: SparseTensor, weight: torch.Tensor, bias: torch.Tensor | None = No
     return convolution(x, weight, bias, submanifold=True, layout="spconv")
 
 
+@uncompiled_in_exact_mode
 def pooling(
     x: SparseTensor,
     reduction: str = "max",
@@ -227,6 +237,7 @@ def pooling(
     return SparseTensor(result, out)
 
 
+@uncompiled_in_exact_mode
 def global_pooling(x: SparseTensor, reduction: str = "max", batch_size: int = 0) -> torch.Tensor:
     """Returns the maximum, the average or the sum of the voxels of each cloud, [batch_size, channels]; 0 for a cloud
     without voxels. `batch_size`: 0 for that of the geometry."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import minuet.torch as sparse  # noqa: E402
 from conftest import skip_or_fail  # noqa: E402
+from minuet.torch import _places  # noqa: E402
 from minuet.torch import functional as F  # noqa: E402, N812
 from torch_problems import GEOMETRIES, cloud, expect_close, normal, padded  # noqa: E402
 
@@ -154,6 +157,20 @@ def test_compile(generator):
             for _ in range(3):
                 got = compiled(*given).clone()
             expect_close(got, forward(*given), torch.float32)
+
+
+def test_caches_keep_no_memory_of_torch(generator):
+    """What a call leaves in the allocator's memory would belong to a pool of torch.compile's graphs, which goes."""
+    network, given = Network().cuda(), inputs(generator, 90, 120)
+    step(network, *given, [130])
+    for cache in _places._caches:
+        if cache is not _places._places:
+            cache.clear()
+    gc.collect()
+    before = torch.cuda.memory_allocated()
+    step(network, *given, [130])
+    gc.collect()
+    assert torch.cuda.memory_allocated() == before
 
 
 def test_tensors_on_two_devices(generator):

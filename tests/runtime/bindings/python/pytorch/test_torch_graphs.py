@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import pytest
@@ -11,6 +12,7 @@ torch = pytest.importorskip("torch")
 import minuet.torch as sparse  # noqa: E402
 import oracle  # noqa: E402
 from conftest import run_python  # noqa: E402
+from minuet.torch import _places  # noqa: E402
 from minuet.torch import functional as F  # noqa: E402, N812
 from torch_problems import GEOMETRIES, cloud, expect_close, normal, padded  # noqa: E402
 
@@ -139,9 +141,47 @@ def test_exact_mode_breaks_the_graph_and_says_why(generator):
     network = Network()
     with pytest.raises(torch._dynamo.exc.Unsupported, match="exact mode reads the number of rows"):
         torch.compile(step, fullgraph=True, backend="eager")(network, features, coordinates, None, None)
-    loss = torch.compile(step, backend="eager")(network, features, coordinates, None, None)[0]
-    network.norms.train()
-    assert loss.isfinite()
+    compiled = torch.compile(step, backend="eager")
+    for cut in (0, 7, 15):  # Numbers of rows that change are variables of a graph, and ops need them as they are.
+        given = (features[cut:], coordinates[cut:], None, None)
+        for got, want in zip(compiled(network, *given), step(network, *given), strict=True):
+            expect_close(got, want, torch.float32)
+
+
+def test_breaks_in_capacity_mode(generator):
+    """Behind a break that is the caller's, numbers that change are variables of a graph too."""
+    torch._dynamo.reset()
+    weight = normal(generator, 27, 4, 8)
+
+    def broken(features, coordinates, count, kernel_size, capacity):
+        x = sparse.SparseTensor.of(features, coordinates, count=count, capacities=[capacity])
+        torch._dynamo.graph_break()
+        return F.convolution(x, weight[: kernel_size**3], kernel_size=kernel_size, stride=2).features
+
+    compiled = torch.compile(broken, backend="eager")
+    given = inputs(generator)
+    for numbers in ((3, 60), (2, 70), (3, 80), (2, 90)):
+        expect_close(compiled(*given, *numbers), broken(*given, *numbers), torch.float32)
+
+
+def living_tensors():
+    gc.collect()
+    return {id(item) for item in gc.get_objects() if issubclass(type(item), torch.Tensor)}
+
+
+def test_caches_keep_no_tensors(generator):
+    """What a call makes belongs to its results. A graph of torch.compile takes back all other memory of its pool."""
+    network, given = Network(), inputs(generator)
+    features = given[0].requires_grad_()
+    torch.autograd.grad(step(network, *given, CAPACITIES)[0], features)
+    torch._dynamo.reset()
+    for cache in _places._caches:
+        if cache is not _places._places:
+            cache.clear()
+    before = living_tensors()
+    torch.autograd.grad(step(network, *given, CAPACITIES)[0], [features, *network.parameters()])
+    step(network, features[:40], given[1][:40], None, None)
+    assert living_tensors() <= before
 
 
 def operands(generator):

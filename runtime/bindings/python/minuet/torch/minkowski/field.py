@@ -25,6 +25,8 @@ class TensorField(Tensor):
         requires_grad, device: as in torch.
     """
 
+    _ATTRIBUTES = ("_F", "_manager", "quantization_mode", "_coordinates", "_rows")
+
     def __init__(
         self,
         features: torch.Tensor,

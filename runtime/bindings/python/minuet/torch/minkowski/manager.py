@@ -187,7 +187,7 @@ class CoordinateManager:
 
     def number_of_unique_batch_indices(self) -> int:
         """Returns the number of clouds: the largest batch index of all sets, and one."""
-        return max((self._clouds_of(key) for key in list(self._levels) if max(key.tensor_stride)), default=0)
+        return max([0, *(self._clouds_of(key) for key in list(self._levels) if max(key.tensor_stride))])
 
     def _clouds_of(self, key: CoordinateMapKey) -> int:
         level = self._levels[key]

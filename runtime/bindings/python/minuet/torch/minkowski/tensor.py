@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 
@@ -14,6 +14,7 @@ from .._dense import fill_cells, number_cells
 from .._geometry import CapacityOf, Level
 from .._links import invert_rows, reduce_kinds, unique_rows
 from .._sparse_tensor import SparseTensor as Rows
+from .._sparse_tensor import shallow_copy
 from .manager import CoordinateManager, CoordinateMapKey, manager_for
 
 
@@ -52,6 +53,9 @@ Own = TypeVar("Own", bound="Tensor")
 class Tensor:
     """Features with coordinates: what SparseTensor and TensorField share."""
 
+    #: What the package gives an object; some of them only where they are known.
+    _ATTRIBUTES: ClassVar[tuple[str, ...]] = ()
+
     _F: torch.Tensor
     _manager: CoordinateManager
     quantization_mode: SparseTensorQuantizationMode
@@ -63,8 +67,7 @@ class Tensor:
 
     def _replace(self: Own, features: torch.Tensor) -> Own:
         """Returns other features with the same coordinates."""
-        made = type(self).__new__(type(self))
-        made.__dict__.update(self.__dict__)
+        made = shallow_copy(self, self._ATTRIBUTES)
         made._F = features
         return made
 
@@ -208,6 +211,8 @@ class SparseTensor(Tensor):
         unique_index: for each voxel, the first of the given rows with its coordinates, int64.
         inverse_mapping: for each of the given rows, its voxel, int64.
     """
+
+    _ATTRIBUTES = ("_F", "_manager", "quantization_mode", "coordinate_map_key", "unique_index", "inverse_mapping")
 
     unique_index: torch.Tensor
     inverse_mapping: torch.Tensor

@@ -14,7 +14,7 @@ import torch
 from ..._types import axes
 from .._dense import to_dense
 from .._geometry import CapacityOf, Geometry, Level
-from .._sparse_tensor import SparseTensor
+from .._sparse_tensor import SparseTensor, shallow_copy
 
 
 class ConvAlgo(Enum):
@@ -144,6 +144,12 @@ class SparseConvTensor:
         ValueError, TypeError: an argument has another shape or dtype. The first layer raises ValueError where a voxel
             occurs twice or is outside of spatial_shape.
     """
+
+    #: What the package gives an object.
+    _ATTRIBUTES = (
+        "spatial_shape", "batch_size", "indice_dict", "grid", "voxel_num", "benchmark", "force_algo", "_voxels",
+        "_features",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -278,8 +284,7 @@ class SparseConvTensor:
 
     def shadow_copy(self) -> SparseConvTensor:
         """Returns a tensor that shares everything with this one."""
-        made = type(self).__new__(type(self))
-        made.__dict__.update(self.__dict__)
+        made = shallow_copy(self, self._ATTRIBUTES)
         made.spatial_shape = list(self.spatial_shape)
         return made
 

@@ -14,6 +14,7 @@ from .._geometry import CapacityOf, Geometry, Level
 from .._links import Link, reduce_kinds, unique_rows
 from .._rules import read_numbers
 from .._sparse_tensor import SparseTensor as Rows
+from .._sparse_tensor import shallow_copy
 
 Three = tuple[int, int, int]
 
@@ -71,6 +72,9 @@ class SparseTensor:
         count, capacities: capacity mode, as of minuet.torch.Geometry.
     """
 
+    #: What the package gives an object.
+    _ATTRIBUTES = ("feats", "coords", "stride", "spatial_range", "_caches")
+
     def __init__(
         self,
         feats: Any,
@@ -125,8 +129,7 @@ class SparseTensor:
 
     def _replace(self, feats: torch.Tensor) -> SparseTensor:
         """Returns other features on the same voxels."""
-        made = type(self).__new__(type(self))
-        made.__dict__.update(self.__dict__)
+        made = shallow_copy(self, self._ATTRIBUTES)
         made.feats = feats
         return made
 

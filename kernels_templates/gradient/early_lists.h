@@ -1,0 +1,31 @@
+// This file lets kernels read lists of pairs and their steps while the last launch still runs
+// (core/early_loads.h), if launches before it have written them.
+#pragma once
+
+#include "kernels_templates/core/early_loads.h"
+#include "kernels_templates/core/programmatic.h"
+
+namespace minuet {
+
+/// Reads a word, which only launches before the last one write if this launch does not follow that one yet.
+MINUET_DEVICE i32 read_early(const i32* address) {
+  return static_cast<i32>(load_early_if<4>(true, address, 0).words[0]);
+}
+
+/// Follows the last launch once, at first or later.
+class LateFollower {
+ public:
+  MINUET_DEVICE explicit LateFollower(bool later) : waits_(later) {
+    if (!later) follow_last_launch();
+  }
+  /// Every thread must call it before it accesses what the last launch writes, and before it writes.
+  MINUET_DEVICE void follow() {
+    if (waits_) follow_last_launch();
+    waits_ = false;
+  }
+
+ private:
+  bool waits_;
+};
+
+}  // namespace minuet
