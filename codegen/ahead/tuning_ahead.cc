@@ -19,6 +19,9 @@ namespace minuet {
     warn_of_skipped(folder, warn);
     for (const TuningEntry& entry : folder.entries) {
       if (entry.environment.toolkit != toolkit || !is_of_this_build(entry)) continue;
+      // Only plans are compiled ahead, which have no such kernels. A program that compiles nothing could not
+      // load a gradient op whose kernel a bundle names and does not have.
+      if (entry.bucket.operation == Operation::WeightGradient) continue;
       for (const std::string& arch : archs) {
         if (capability(arch) == capability_number(entry.environment.compute_capability)) {
           tuning[arch].push_back(entry);

@@ -257,7 +257,8 @@ llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& conf
     MINUET_TRY(read_config(config, gemm));
     return validate(gemm);
   }
-  if (bucket.operation == Operation::Fused) return validate_fused(bucket, config);
+  if (bucket.operation == Operation::Fused || bucket.operation == Operation::InputGradient)
+    return validate_fused(bucket, config);
   if (bucket.operation == Operation::WeightGradient) {
     WeightGradientCandidate::Spec spec;
     return read_gradient_config(bucket, config, spec);

@@ -54,7 +54,7 @@ const TunedResult* find_tuned(const TuningSnapshot* tuning, const TuningBucket& 
 
 /// Returns the configuration that this version of the library chooses without tuning for every problem of the
 /// bucket. Returns nothing for an invalid bucket. It also returns nothing for the fused kernel and the
-/// gradient of a weight, whose defaults depend on parts of the problem that the bucket does not have, such as
+/// kernels of gradients, whose defaults depend on parts of the problem that the bucket does not have, such as
 /// the exact number of rows or pairs, a residual and the stride.
 std::optional<TuningConfig> default_config_of(const TuningBucket& bucket, bool is_cpu);
 

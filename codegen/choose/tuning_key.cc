@@ -9,8 +9,8 @@
 namespace minuet {
 namespace {
 
-constexpr const char* kOperations[] = {"search",   "gather", "scatter", "grouping",       "fused",
-                                       "dataflow", "gemm",   "order",   "weight_gradient"};
+constexpr const char* kOperations[] = {"search",   "gather", "scatter", "grouping",        "fused",
+                                       "dataflow", "gemm",   "order",   "weight_gradient", "input_gradient"};
 constexpr const char* kKeyTypes[] = {"u32", "u64"};
 constexpr const char* kKinds[] = {"submanifold", "strided", "given_outputs", "transposed"};
 
@@ -113,6 +113,7 @@ TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem
                           std::optional<double> density) {
   TuningBucket bucket = gather_bucket(problem.dtype, problem.in_channels, kernel_volume(problem), rows);
   bucket.operation = operation;
+  if (operation == Operation::Fused && problem.gradient_of) bucket.operation = Operation::InputGradient;
   bucket.out_channels = problem.out_channels;
   bucket.kind = problem.kind;
   if (density) bucket.log4_density = log4_of(*density);

@@ -55,6 +55,7 @@ enum class Operation : i32 {
   Gemm,            // Tuning chooses the cuBLASLt algorithm for the GEMMs of gather-GEMM-scatter.
   Order,           // Tuning chooses the order of output rows for the fused dataflow.
   WeightGradient,  // Tuning chooses the kernel for the gradient of a layer's weight.
+  InputGradient,   // Tuning chooses the fused kernel for the gradient of a layer's input.
 };
 const char* operation_name(Operation operation);
 /// Returns true if this Operation is a choice for a whole layer. The best choice then depends on the number
@@ -62,7 +63,7 @@ const char* operation_name(Operation operation);
 /// rows and to the neighbouring ranges.
 inline bool is_of_layer(Operation operation) {
   return operation == Operation::Fused || operation == Operation::Dataflow ||
-         operation == Operation::WeightGradient;
+         operation == Operation::WeightGradient || operation == Operation::InputGradient;
 }
 /// Returns true if one choice serves all layers of a network. It is the choice that was tuned for the largest
 /// kernel and the most rows.
@@ -137,8 +138,9 @@ TuningBucket gemm_bucket(DType dtype, i64 in_channels, i64 out_channels, i64 vol
 TuningBucket search_bucket(KeyType key, i32 ndim, i64 volume, i64 rows);
 TuningBucket grouping_bucket(DType dtype, i64 volume, i64 rows);
 TuningBucket order_bucket(DType dtype, i64 volume, i64 rows);
-/// Returns the bucket of a whole layer. `operation` is Fused or Dataflow. `density` is in pairs per output
-/// row, and is empty if it is unknown.
+/// Returns the bucket of a whole layer. `operation` is Fused or Dataflow. If the problem is the gradient of
+/// another one, InputGradient takes the place of Fused. `density` is in pairs per output row, and is empty if
+/// it is unknown.
 TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem, i64 rows,
                           std::optional<double> density = {});
 /// Returns the bucket of the gradient of a convolution's weight. `rows` counts the output rows of the
