@@ -33,8 +33,8 @@ typedef struct minuet_tuning_cloud {
 /* The progress of minuet_tune. The strings are valid during the callback only. */
 typedef struct minuet_tuning_progress {
   size_t struct_size;
-  const char* step; /* "fused kernels", "tiles and GEMMs", "groups of GEMMs", "sorted maps", "row order",
-                       "dataflows", "the whole network" */
+  const char* step; /* "fused kernels", "tiles and GEMMs", "weight gradients", "input gradients", "groups of
+                       GEMMs", "sorted maps", "row order", "dataflows", "the whole network" */
   /* Rounds of measurements of this step: those that are done, and all if there is time for all. */
   int64_t rounds, most_rounds;
   double seconds_left; /* the most that this step still takes, as expected now */
@@ -65,7 +65,8 @@ typedef struct minuet_tuning_options {
                                         the CPU */
   double budget_seconds;             /* 0: 120 */
   int32_t exhaustive;                /* 1: every candidate is measured, and budget_seconds is ignored */
-  int32_t reserved;
+  int32_t training;      /* on a GPU. 1: the gradients of a training step are measured too; 2: only
+                            they are; 0: they are not */
   const char* directory; /* the folder of the results, an absolute path; it is created if it does not exist;
                             null: the context's cache folder */
   /* Optional callbacks. The library calls them on the thread that called minuet_tune. */
@@ -95,15 +96,19 @@ typedef struct minuet_tuning_result {
  * It measures
  * - on a GPU the Specs of the fused kernel and the order of its rows, the tiles of gather and scatter,
  *   cuBLASLt's algorithms, how GEMMs are grouped and spread over streams, and how sorted keys are searched;
- * - on every device which dataflow is faster, if the plan leaves that choice to the library.
+ * - on every device which dataflow is faster, if the plan leaves that choice to the library;
+ * - with `training`, on a GPU, the kernels for the gradients of weights, and those for the gradients of the
+ *   inputs of convolutions, in backward calls of a training plan (minuet/training.h) of the network. They are
+ *   results of their own, apart from those of the forward layers. The call draws the weights of the training
+ *   plan at random. It needs the memory of a training step of the largest cloud.
  * Each layer is timed by itself, inside runs of the whole network, without the preparation of the cloud.
  * There are two exceptions: a search of sorted keys is timed in preparations, and an order of rows is timed
  * over a preparation and a run together. The default is always the library's own choice, also for a plan that
  * was made with results. A candidate wins if it beats the default in two measurements, each time by more than
  * the spread of their difference and by more than 1 %; after a cancel, one such measurement suffices. A
  * candidate is skipped if the network's output with it differs from that of the default by more than 1/32 of
- * the greatest value. The library makes the features. If the network needs a batch size, it is the greatest
- * batch index of the clouds plus 1.
+ * the greatest value, or if the gradient of a weight does. The library makes the features. If the network
+ * needs a batch size, it is the greatest batch index of the clouds plus 1.
  *
  * The plan must be that of a network and must have values. It need be neither compiled nor loaded. The device
  * should have no other work during the call. The clouds must stay unchanged until the call returns.
@@ -120,7 +125,10 @@ typedef struct minuet_tuning_result {
  * - The folder cannot be written, or it has results of the same layers from a newer version.
  * - With the plan's weights the output is 0 or not finite everywhere, so that a wrong kernel could not be
  *   detected.
- * UNIMPLEMENTED: the plan is that of a single op. */
+ * UNIMPLEMENTED: the plan is that of a single op, or has a layer that cannot be trained, with `training`.
+ *
+ * With `training`, a plan of MINUET_DATAFLOW_GATHER_GEMM_SCATTER is INVALID_ARGUMENT. On the CPU device no
+ * kernels of gradients are chosen, so `training` changes nothing but what 2 leaves out. */
 MINUET_API minuet_status minuet_tune(minuet_context* context, minuet_plan* plan, minuet_device* device,
                                      const minuet_tuning_options* options, minuet_tuning_result* result);
 
@@ -135,6 +143,12 @@ MINUET_API minuet_status minuet_tune(minuet_context* context, minuet_plan* plan,
  * layers that all run by the fused dataflow, which results may not choose: set MINUET_DATAFLOW_FUSED in the
  * network's options.
  *
+ * Training plans of such plans, and gradient ops (minuet/gradient.h) that are created from the context after
+ * the call, use the results for gradients. The order of the sums of a weight's gradient depends on its kernel
+ * then: the bits repeat with the same results and the same range of rows (minuet_tuned_choice), and differ in
+ * rounding from those without results. The rows are those of out_gradient, or the capacity of the level in a
+ * training plan, so that another capacity may have another kernel.
+ *
  * `results` is optional and gets the number of kinds of layer and size that have a result, which may be 0.
  * Results that cannot be read are left out, with a warning to the context's log. INVALID_ARGUMENT: also for a
  * relative path. */
@@ -147,6 +161,8 @@ MINUET_API minuet_status minuet_context_load_tuning(minuet_context* context, min
  * The operations of one layer are
  * - "fused", "gather", "scatter": the configuration of this kernel;
  * - "gemm": an algorithm, by its place in cuBLASLt's list;
+ * - "weight_gradient": the kernel for the gradient of the layer's weight, and "input_gradient": the
+ *   configuration of the fused kernel that computes the gradient of its input;
  * - "dataflow": 0 is gather-GEMM-scatter, 1 is fused.
  * Those that serve all layers of a network are
  * - "grouping": the groups of GEMMs and their streams;
@@ -166,9 +182,10 @@ typedef struct minuet_tuned_choice {
   int64_t least_rows, most_rows; /* of the layer's output, both included */
   /* Times in nanoseconds of all layers of that kind and size together, on the clouds that were measured. */
   int64_t chosen_ns, default_ns;
-  /* Pairs per output row, for "fused" and "dataflow": from least_density to most_density, which is not
-   * included. They are 0 and infinity if the result holds for any density. In capacity mode and for single
-   * convolutions the host does not know the pairs, and the density that took the most time is used. */
+  /* Pairs per output row, for "fused", "dataflow", "weight_gradient" and "input_gradient": from least_density
+   * to most_density, which is not included. They are 0 and infinity if the result holds for any density. In
+   * capacity mode, for single convolutions and in training the host does not know the pairs, and the density
+   * that took the most time is used. */
   double least_density, most_density;
 } minuet_tuned_choice;
 typedef void (*minuet_tuned_visitor)(const minuet_tuned_choice* choice, void* user);
@@ -185,6 +202,8 @@ MINUET_API minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tune
  * minuet_context_load_tuning finds them.
  *
  * - options->archs are required, also with requests_path. For recorded kernels no tuned ones are compiled.
+ * - Results for gradients of weights are left out, because only plans are compiled ahead, and no training
+ *   plans or gradient ops.
  * - Only results of this version's kernels and of the toolkit that compiles are taken. They replace the
  *   results that a bundle has of the same layers.
  * - No results are written after a failure or a cancel.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "llvm/ADT/ScopeExit.h"
 #include "runtime/engine/arena.h"
 
 namespace minuet {
@@ -184,6 +185,8 @@ llvm::Error GradientStep::compute_bias(const ParameterGradientRequest& request) 
 }
 
 llvm::Error GradientStep::compute(const ParameterGradientRequest& request) {
+  launcher_.profiler().set_op(request.timed_op);
+  const auto end = llvm::make_scope_exit([&] { launcher_.profiler().set_op(-1); });
   MINUET_TRY(launcher_.mark(Stage::Gemm));
   if (request.choice->problem.weight) MINUET_TRY(compute_weight(request));
   if (request.choice->problem.bias) MINUET_TRY(compute_bias(request));

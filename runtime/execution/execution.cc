@@ -107,6 +107,7 @@ llvm::Error Execution::add_layers() {
       llvm::Expected<i32> number = engine_->add_op(candidate.choice);
       if (!number) return annotate(number.takeError(), program_.layers[i].name);
       ops.push_back(*number);
+      op_count_ = *number + 1;
     }
     selected_.push_back(-1);
   }

@@ -205,6 +205,10 @@ void add_tune_run(CLI::App& run, Arguments& arguments) {
       ->transform(kNumber)
       ->check(CLI::Range(0.001, 1e6));
   run.add_flag("--exhaustive", arguments.exhaustive, "measure every candidate, without a time limit");
+  run.add_flag("--training", arguments.training,
+               "also measure the kernels for the gradients of weights and inputs in a training step");
+  run.add_flag("--only-training", arguments.only_training,
+               "measure nothing but what --training adds, and keep the other results");
   add_count(run, "--repeat", arguments.repeat, 3, 10000,
             "timed runs of each cloud in each round of measurements; default: 16 on a GPU, 5 on the CPU");
   add_tune_network(run, arguments);
@@ -242,6 +246,7 @@ llvm::Error tune_run(const Arguments& arguments) {
   tuning.repeats = arguments.repeat;
   tuning.budget_seconds = arguments.budget;
   tuning.exhaustive = arguments.exhaustive ? 1 : 0;
+  tuning.training = arguments.only_training ? 2 : arguments.training ? 1 : 0;
   tuning.progress = on_progress;
   tuning.skipped = on_skip;
   tuning.cancelled = [](void*) { return static_cast<int32_t>(is_interrupted()); };
