@@ -240,7 +240,7 @@ def constant(function: Callable[Given, str]) -> Callable[Given, str]:
     result as a constant."""
     traced = torch.compiler.assume_constant_result(function)
 
-    @functools.wraps(function)
+    @functools.wraps(function, updated=())  # The mark is an attribute of `function`, and belongs to it alone.
     def call(*arguments: Given.args, **named: Given.kwargs) -> str:
         if not torch.compiler.is_compiling():
             return function(*arguments, **named)
