@@ -78,7 +78,7 @@ bool suits_warpgroups(DType dtype, i32 group_inputs, i32 group_outputs);
 /// Returns the fastest Spec of each tile of warpgroups, as measured on an H200.
 std::vector<WarpgroupGradientSpec> warpgroup_gradient_specs(DType dtype);
 
-// The next functions check configurations and read results of tuning (ops/tuned_gradient.cc).
+// The next functions are in ops/tuned_gradient.cc.
 
 /// Return an error if a Spec violates an assert of its kernel, or needs more than a GPU has.
 llvm::Error validate_spec(const WeightGradientSpec& spec);

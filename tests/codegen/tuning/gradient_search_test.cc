@@ -10,7 +10,6 @@ namespace minuet {
 namespace {
 
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 constexpr i64 kManyPairs = 20 * kExampleRows;
 
