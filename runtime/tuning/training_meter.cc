@@ -128,7 +128,7 @@ llvm::Error TrainingMeter::add_cloud(const NetworkMeter& network, std::size_t nu
     const ProgramLayer& layer = program.layers[i];
     const ConvolutionProblem* const problem = convolution_of(layer);
     // Convolutions that the backward pass computes again are those of the forward pass.
-    if (problem == nullptr || !problem->gradient_of || !is_tunable(*problem)) continue;
+    if (problem == nullptr || !problem->gradient_of || layer.map < 0 || !is_tunable(*problem)) continue;
     add(GradientKind::Inputs, i, *problem, layer.output, layer.map);
   }
 }

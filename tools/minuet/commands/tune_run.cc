@@ -221,6 +221,11 @@ llvm::Error tune_run(const Arguments& arguments) {
   if (names.empty()) names.assign(std::begin(kGenerated), std::end(kGenerated));
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(names, files));
   MINUET_ASSIGN(const TuneSession session, open_tune_session(arguments, /*read_only=*/false));
+  if (arguments.only_training && session.facts.is_cpu()) {
+    return bad_input(
+        "the CPU has one kernel for each gradient, so that there is nothing to choose: leave --only-training "
+        "out, or name a GPU with --device");
+  }
   NetworkChoice network = arguments.network;
   MINUET_ASSIGN(const std::optional<OwnVoxels> own, find_own_voxels(network.network));
   if (own) {
