@@ -296,6 +296,16 @@ class Geometry:
         if bits:
             raise_status(bits, what, level.coordinates, level.bounds)
 
+    def require_valid(self, level: Level) -> None:
+        """In exact mode, raises ValueError unless the coordinates that were given occur once and are in their range. Sets
+        and maps are made with the same check, and it is made once."""
+        if self._is_checked or not self.is_exact or level.parent is not None:
+            return
+        key = pyramid_text(self.ndim, ((level.capacity,),), (), self._bounds_of(level), False)
+        _, _, status = pyramid(level.coordinates, None, key)
+        self._raise(read_numbers(self._with_bounds(status, level))[0], "the dense tensor", level)
+        self._is_checked = True
+
     def _build(self, made: KernelMap, purposes: int, *, has_map: bool = True) -> tuple[Built, torch.Tensor]:
         """Builds the pyramid of a map for these purposes. Returns where the map is, and the counts."""
         fine, coarse = made.fine, made.coarse

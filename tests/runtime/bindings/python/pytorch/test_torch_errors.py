@@ -56,6 +56,17 @@ def test_errors_of_coordinates_say_why(generator, coordinates):
         sparse.Geometry(coordinates, count=torch.tensor([3], dtype=torch.int32))
 
 
+def test_whole_clouds_of_coordinates_that_change_in_place(generator, coordinates):
+    """What a level keeps of its coordinates would be that of the old ones."""
+    pooled, listed = (sparse.SparseTensor.of(normal(generator, 40, 4), coordinates.clone()) for _ in range(2))
+    calls = (lambda: F.global_pooling(pooled, "sum", 2), lambda: listed.level.clouds)
+    for x, call in zip((pooled, listed), calls, strict=True):
+        call(), call()
+        x.coordinates[0, 0] = 5
+        with pytest.raises(ValueError, match="changed in place"):
+            call()
+
+
 def test_threads_on_one_fresh_tensor(generator, coordinates):
     features = normal(generator, 40, 4)
     weights = [normal(generator, 27, 4, 4), normal(generator, 8, 4, 4)]

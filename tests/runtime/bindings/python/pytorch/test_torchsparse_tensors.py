@@ -52,6 +52,15 @@ def test_the_host_reads_the_number_of_clouds_once(monkeypatch):
     assert y.clouds() == 2
 
 
+def test_the_number_of_clouds_of_coordinates_that_change_in_place():
+    x = small()
+    assert x.clouds() == 2
+    x.coords[:, 0] = 0
+    for pool in (torchsparse.nn.GlobalAvgPool(), torchsparse.nn.GlobalMaxPool()):
+        with pytest.raises(ValueError, match="changed in place"):
+            pool(x)
+
+
 def test_sums_of_tensors_without_voxels():
     empty = torchsparse.SparseTensor(torch.ones(0, 4), torch.zeros(0, 4, dtype=torch.int32))
     assert torchsparse.generative_add(empty, empty).feats.shape == (0, 4)

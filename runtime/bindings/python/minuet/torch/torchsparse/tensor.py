@@ -150,8 +150,9 @@ class SparseTensor:
         if self.spatial_range is not None:
             return self.spatial_range[0]
         level, known = self.level, self._caches.clouds
+        batch = level.coordinates[:, 0]
+        level.require_unchanged()
         if level not in known:
-            batch = level.coordinates[:, 0]
             known[level] = 1 + read_numbers(batch.max().view(1))[0] if len(batch) else 0
         return known[level]
 
