@@ -297,7 +297,7 @@ class Geometry:
             raise_status(bits, what, level.coordinates, level.bounds)
 
     def require_valid(self, level: Level) -> None:
-        """In exact mode, raises ValueError unless the coordinates that were given occur once and are in their range. Sets
+        """In exact mode, raises ValueError where coordinates that were given occur twice or are out of their range. Sets
         and maps are made with the same check, and it is made once."""
         if self._is_checked or not self.is_exact or level.parent is not None:
             return

@@ -179,6 +179,27 @@ def test_a_momentum_of_zero_keeps_the_statistics():
     assert torch.equal(norm.running_mean, torch.zeros(4))
 
 
+@pytest.mark.parametrize("make", [nn.BatchNorm1d, minuet.torch.BatchNorm])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("tracks", [(True, True), (True, False), (False, False), (False, True)])
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_running_statistics_that_are_turned_on_and_off(make, training, tracks, momentum):
+    """As in torch: a module that tracked them before normalizes by them in evaluation, and keeps them in training."""
+    made_with, then = tracks
+    wanted = nn.BatchNorm1d(4, momentum=momentum, track_running_stats=made_with)
+    norm = make(4, momentum=momentum, track_running_stats=made_with)
+    x = small()
+    run = norm if isinstance(norm, minuet.torch.BatchNorm) else spconv.SparseSequential(norm)
+    given = x.sparse() if run is norm else x
+    wanted(x.features), run(given)
+    wanted.train(training), run.train(training)
+    wanted.track_running_stats = norm.track_running_stats = then
+    torch.testing.assert_close(run(given).features, wanted(x.features))
+    assert list(norm.state_dict()) == list(wanted.state_dict())
+    for name, expected in wanted.state_dict().items():
+        torch.testing.assert_close(norm.state_dict()[name], expected)
+
+
 def test_sums_under_autocast():
     x = small()
     with torch.autocast("cpu", torch.bfloat16):
