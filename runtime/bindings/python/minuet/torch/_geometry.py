@@ -36,7 +36,7 @@ CapacityOf = Callable[[Level, Rule], int]
 
 
 class _KnownLevel(NamedTuple):
-    """A level that one pyramid has together with all others.
+    """A level of the pyramid that holds all levels of a network.
 
     Attributes:
         capacity, count: as of Level.
@@ -297,8 +297,8 @@ class Geometry:
             raise_status(bits, what, level.coordinates, level.bounds)
 
     def require_valid(self, level: Level) -> None:
-        """In exact mode, raises ValueError where coordinates that were given occur twice or are out of their range. Sets
-        and maps are made with the same check, and it is made once."""
+        """In exact mode, raises ValueError where coordinates that were given occur twice or are out of their range. The
+        first set or map that is made of them is checked too, and nothing is checked again."""
         if self._is_checked or not self.is_exact or level.parent is not None:
             return
         key = pyramid_text(self.ndim, ((level.capacity,),), (), self._bounds_of(level), False)
