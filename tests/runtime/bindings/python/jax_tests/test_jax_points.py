@@ -146,6 +146,17 @@ def test_one_program_from_points_to_a_classifier(generator):
     assert abs(slope - expected) < 2e-2 * expected
 
 
+def test_ranges_as_arrays():
+    points = np.array([[0.5, 1, 2], [2, 1, 0]], np.float32)
+    low, high = np.zeros(3), np.full(3, 1.5)
+    made, of_tuples = (
+        sparse.voxelize(points, np.ones(3), low=kind(low), high=kind(high + 1)) for kind in (np.asarray, tuple)
+    )
+    assert same_bits(made, of_tuples)
+    with pytest.raises(ValueError, match="low has 0 numbers"):
+        sparse.voxelize(points, (1, 1, 1), low=())
+
+
 def test_limits_of_voxels():
     points = np.array([[0, 0, 0], [1, 0, 0], [0.5, 0, 0], [9, 0, 0], [2, 0, 0]], np.float32)
     made = sparse.voxelize(
