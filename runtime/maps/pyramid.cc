@@ -349,9 +349,9 @@ llvm::Error PlacedPyramid::make_views() {
     return engine_.maps().count_pairs(coords(pyramid_->program().maps[map].coarse), maps_.map(map));
   };
   const llvm::ArrayRef<i32> maps = pyramid_->description().exported_maps;
-  if (!maps.empty()) {
-    // The first count prepares memory that the views use too, so it is not in the branch.
-    MINUET_TRY(count_pairs(maps.front()));
+  // The first count prepares memory that the views use too, so it is not in the branch.
+  if (!maps.empty()) MINUET_TRY(count_pairs(maps.front()));
+  if (maps.size() > 1) {
     MINUET_TRY(engine_.begin_branch());
     for (const i32 map : maps.drop_front()) MINUET_TRY(count_pairs(map));
     engine_.end_branch();

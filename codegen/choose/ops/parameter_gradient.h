@@ -55,7 +55,7 @@ struct ParameterGradientChoice {
   const WeightGradientCandidate& candidate(llvm::StringRef arch, i64 most_pairs, i64 rows = 0) const;
 };
 
-/// All lists are read by this kernel.
+/// This kernel lists the steps of every list.
 inline constexpr ListStepsSpec kListSteps;
 
 /// A list has at most this many pairs.
