@@ -49,7 +49,9 @@ int capability(llvm::StringRef text) {
 
 int capability_number(llvm::StringRef compute_capability) {
   const auto [major, minor] = compute_capability.split('.');
-  return major.empty() ? 0 : capability(("sm_" + major + minor).str());
+  const int number = capability(("sm_" + major + minor).str());
+  const std::string text = std::to_string(number / 10) + "." + std::to_string(number % 10);
+  return compute_capability == text ? number : 0;
 }
 
 llvm::Error not_an_arch(llvm::StringRef text) {

@@ -113,10 +113,11 @@ TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem
                           std::optional<double> density) {
   TuningBucket bucket = gather_bucket(problem.dtype, problem.in_channels, kernel_volume(problem), rows);
   bucket.operation = operation;
-  if (operation == Operation::Fused && problem.gradient_of) bucket.operation = Operation::InputGradient;
   bucket.out_channels = problem.out_channels;
   bucket.kind = problem.kind;
-  if (density) bucket.log4_density = log4_of(*density);
+  const bool is_gradient = operation == Operation::Fused && problem.gradient_of;
+  if (is_gradient) bucket.operation = Operation::InputGradient;
+  if (density && !is_gradient) bucket.log4_density = log4_of(*density);
   return bucket;
 }
 

@@ -60,7 +60,7 @@ enum class Operation : i32 {
 const char* operation_name(Operation operation);
 /// Returns true if this Operation is a choice for a whole layer. The best choice then depends on the number
 /// of output rows and on the density (pairs per output row), so a result applies only to its own range of
-/// rows and to the neighbouring ranges.
+/// rows and to the neighbouring ranges. InputGradient has no densities (layer_bucket()).
 inline bool is_of_layer(Operation operation) {
   return operation == Operation::Fused || operation == Operation::Dataflow ||
          operation == Operation::WeightGradient || operation == Operation::InputGradient;
@@ -138,13 +138,14 @@ TuningBucket gemm_bucket(DType dtype, i64 in_channels, i64 out_channels, i64 vol
 TuningBucket search_bucket(KeyType key, i32 ndim, i64 volume, i64 rows);
 TuningBucket grouping_bucket(DType dtype, i64 volume, i64 rows);
 TuningBucket order_bucket(DType dtype, i64 volume, i64 rows);
-/// Returns the bucket of a whole layer. `operation` is Fused or Dataflow. If the problem is the gradient of
-/// another one, InputGradient takes the place of Fused. `density` is in pairs per output row, and is empty if
-/// it is unknown.
+/// Returns the bucket of a whole layer. `operation` is Fused or Dataflow. `density` is in pairs per output
+/// row, and is empty if it is unknown. If the problem is the gradient of another one, InputGradient takes the
+/// place of Fused, and `density` is not used, because the host never knows it when such a gradient is
+/// computed.
 TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem, i64 rows,
                           std::optional<double> density = {});
 /// Returns the bucket of the gradient of a convolution's weight. `rows` counts the output rows of the
-/// convolution, and `density` is that of layer_bucket().
+/// convolution, and `density` is in pairs per output row.
 TuningBucket weight_gradient_bucket(const ConvolutionProblem& forward, i64 rows,
                                     std::optional<double> density = {});
 

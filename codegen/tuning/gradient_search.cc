@@ -92,24 +92,20 @@ void add_neighbours(GradientSpecs& list, const WeightGradientSpec& base) {
   }
 }
 
-/// Returns Specs of all tiles for warps, with as many stages as the default has, or as fit.
+/// Returns Specs without warpgroups of all tiles that fit the channels.
 std::vector<WeightGradientSpec> tensor_specs(const GradientSpecs& list, const WeightGradientSpec& usual) {
   std::vector<WeightGradientSpec> specs;
   for (const i32 tile_in : {16, 32, 64, 96, 128}) {
     for (const i32 tile_out : {16, 32, 64, 96, 128}) {
-      WeightGradientSpec spec = usual;
-      spec.tile_in = tile_in, spec.tile_out = tile_out;
-      spec.warps_in = tile_in >= 64 ? 2 : 1;
-      spec.warps_out = tile_out >= 128 ? 4 : tile_out >= 32 ? 2 : 1;
-      spec.stages = 4;
-      while (spec.stages > 2 && llvm::errorToBool(validate_spec(spec))) --spec.stages;
-      if (list.fits(tile_in, tile_out, 16)) specs.push_back(spec);
+      if (!list.fits(tile_in, tile_out, 16)) continue;
+      specs.push_back(tensor_gradient_spec(usual.io, tile_in, tile_out, usual.vector_bytes));
     }
   }
   list.sort(specs);
   return specs;
 }
 
+/// Returns Specs of warpgroups of all tiles that fit the channels.
 std::vector<WarpgroupGradientSpec> warpgroup_specs(const GradientSpecs& list, DType dtype) {
   std::vector<WarpgroupGradientSpec> specs = warpgroup_gradient_specs(dtype);
   std::erase_if(

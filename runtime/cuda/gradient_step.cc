@@ -109,8 +109,7 @@ i64 gradient_workspace_bytes(const ParameterGradientChoice& choice, llvm::String
   // The size must grow with the numbers, so it suffices for the candidates of smaller numbers, too.
   i64 bytes = 0;
   for (const WeightGradientCandidate& candidate : choice.candidates) {
-    if (!candidate.runs_on(arch) || candidate.least_pairs > most_pairs || candidate.least_rows > most_rows)
-      continue;
+    if (!candidate.runs_on(arch) || !candidate.may_serve(most_pairs, most_rows)) continue;
     bytes = std::max(bytes, GradientPlaces(choice, candidate, most_pairs, most_rows, nullptr).bytes);
     if (candidate.is_last()) break;
   }

@@ -264,7 +264,7 @@ llvm::Expected<i64> Execution::layer_pairs(i32 layer) {
 /// fewer rows than the capacities allow, so a quarter of the capacity is assumed to be unused.
 i64 Execution::likely_rows(i32 tensor) const {
   const i64 rows = rows_of(tensor);
-  return has_capacities() ? std::max<i64>(rows * 3 / 4, 1) : rows;
+  return has_capacities() ? likely_rows_within(rows) : rows;
 }
 
 llvm::Error Execution::select_candidates() {

@@ -10,6 +10,7 @@
 // stages has an execution for each of them (staged_execution.h).
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -20,6 +21,9 @@
 #include "runtime/execution/run_steps.h"
 
 namespace minuet {
+
+/// Returns the number of rows that are expected where there is room for `capacity`.
+inline i64 likely_rows_within(i64 capacity) { return std::max<i64>(capacity * 3 / 4, 1); }
 
 /// Holds the arguments of a run on a pyramid (Execution::run_on()).
 struct PyramidRun {

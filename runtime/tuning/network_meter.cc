@@ -178,14 +178,8 @@ double NetworkMeter::now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-TuningConfigs NetworkMeter::with_default(const TuningConfigs& round) const {
-  TuningConfigs configs = round;
-  configs.insert(default_.begin(), default_.end());  // Configurations of `round` are not replaced.
-  return configs;
-}
-
 llvm::Expected<std::shared_ptr<const CompiledPlan>> NetworkMeter::choose(const TuningConfigs& round) const {
-  const TuningSnapshot snapshot(environment_, with_default(round));
+  const TuningSnapshot snapshot(environment_, with_default(round, default_));
   return CompiledPlan::create(with_dataflow(plan_->program, dataflow_), device_->info().arch, &snapshot);
 }
 

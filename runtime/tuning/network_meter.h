@@ -91,7 +91,6 @@ class NetworkMeter final : public TuningMeter {
   llvm::Error estimate();
   llvm::Error make_features();
   llvm::Error check_cancelled() const { return compiler_.check_cancelled(); }
-  TuningConfigs with_default(const TuningConfigs& round) const;
   llvm::Expected<std::shared_ptr<const CompiledPlan>> choose(const TuningConfigs& configs) const;
   llvm::Expected<std::unique_ptr<Execution>> open(const TuningConfigs& round);
   llvm::Error prepare(Execution& execution, std::size_t cloud);

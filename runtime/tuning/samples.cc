@@ -2,6 +2,11 @@
 
 namespace minuet {
 
+TuningConfigs with_default(TuningConfigs round, const TuningConfigs& fallback) {
+  round.insert(fallback.begin(), fallback.end());  // Configurations of `round` are not replaced.
+  return round;
+}
+
 [[gnu::cold]] llvm::Error add_samples(i32 repeats, TimePass time,
                                       std::map<TuningBucket, TuningSamples>& samples) {
   // Pass -1 warms up, and its times are discarded. The default and the trial alternate in running first.

@@ -8,6 +8,9 @@
 
 namespace minuet {
 
+/// Returns the configurations of a round, and those of the default for all other buckets.
+TuningConfigs with_default(TuningConfigs round, const TuningConfigs& fallback);
+
 /// Returns the nanoseconds of each bucket of a round in one pass with the default, or with the trial.
 using TimePass = llvm::function_ref<llvm::Expected<std::map<TuningBucket, i64>>(bool is_trial)>;
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "llvm/ADT/ScopeExit.h"
 #include "runtime/program/ops/convolution.h"
 #include "runtime/tuning/meter_arrays.h"
 #include "runtime/tuning/samples.h"
+#include "runtime/weights/stored_tensor.h"
 
 namespace minuet {
 namespace {
@@ -17,18 +19,6 @@ i64 to_nanoseconds(const StageTimes& times) {
 }
 
 bool is_weight(const PlanParameter& parameter) { return parameter.role == ParameterRole::Weight; }
-
-i64 numbers_of(const PlanParameter& parameter) {
-  i64 count = 1;
-  for (const i64 size : parameter.shape) count *= size;
-  return count;
-}
-
-/// Returns a bucket without the density.
-TuningBucket without_density(TuningBucket bucket) {
-  bucket.log4_density = kAnyDensity;
-  return bucket;
-}
 
 }  // namespace
 
@@ -89,93 +79,97 @@ llvm::Error TrainingMeter::add_cloud(const NetworkMeter& network, std::size_t nu
   description.batch_size = batch_size_;
   MINUET_TRY(fallback_->describe(capacities, description));
   MINUET_ASSIGN(cloud.pyramid, Pyramid::create(std::move(description)));
-  add_gradients(cloud, network, number);
+  MINUET_TRY(add_gradients(cloud, capacities, network.map_pairs()[number]));
   clouds_.push_back(std::move(cloud));
   return llvm::Error::success();
 }
 
-[[gnu::cold]] void TrainingMeter::add_gradients(Cloud& cloud, const NetworkMeter& network,
-                                                std::size_t number) const {
+/// `capacities` are those of the levels, and `pairs` counts the pairs of each map of the network.
+[[gnu::cold]] llvm::Error TrainingMeter::add_gradients(Cloud& cloud, const std::vector<i64>& capacities,
+                                                       const std::vector<i64>& pairs) const {
   const BackwardPass& backward = passes().backward;
   const Program& program = backward.program;
-  const std::vector<i64>& rows = network.level_rows()[number];
   const std::vector<MapSpec>& maps = plan_->program.maps;
-  const auto add = [&](GradientKind kind, std::size_t step, const ConvolutionProblem& problem, i32 tensor,
-                       i32 map) {
+  const auto gradient_with = [&](i32 tensor, i32 map) -> llvm::Expected<Gradient> {
     const MapSpec& spec = program.maps[map];
     const auto found = std::find(maps.begin(), maps.end(), spec);
-    const i64 known = found == maps.end() ? -1 : network.map_pairs()[number][found - maps.begin()];
     Gradient gradient;
-    gradient.kind = kind, gradient.number = step;
-    gradient.rows = rows[program.tensors[tensor].level];
-    gradient.most_pairs = rows[spec.coarse] * spec.volume();
-    // No layer of the network reads a map that only gradients have. It may have every pair.
-    gradient.pairs = known < 0 ? gradient.most_pairs : known;
-    gradient.problem = problem;
-    if (gradient.rows < 1) return;
-    gradient.bucket = kind == GradientKind::Weights
-                          ? weight_gradient_bucket(problem, gradient.rows, gradient.density())
-                          : layer_bucket(Operation::Fused, problem, gradient.rows, gradient.density());
-    cloud.gradients.push_back(std::move(gradient));
+    gradient.rows = capacities[program.tensors[tensor].level];
+    gradient.most_pairs = capacities[spec.coarse] * spec.volume();
+    gradient.pairs = found == maps.end() ? -1 : pairs[found - maps.begin()];
+    if (gradient.pairs >= 0) return gradient;
+    return make_error(StatusCode::Internal,
+                      "the backward pass reads a map that no layer of the network reads");
   };
   for (std::size_t i = 0; i < backward.parameters.size(); ++i) {
     const ParameterGradientUse& use = backward.parameters[i];
     const ConvolutionProblem& forward = use.choice.problem.forward;
     if (!use.choice.problem.weight || !use.reads_pairs() || !is_gradient_tunable(forward)) continue;
-    add(GradientKind::Weights, i, forward, use.out_gradient, use.map);
+    MINUET_ASSIGN(Gradient gradient, gradient_with(use.out_gradient, use.map));
+    gradient.kind = GradientKind::Weights, gradient.number = i, gradient.problem = forward;
+    gradient.bucket = weight_gradient_bucket(forward, gradient.rows, gradient.density());
+    cloud.gradients.push_back(std::move(gradient));
   }
   for (std::size_t i = 0; i < program.layers.size(); ++i) {
     const ProgramLayer& layer = program.layers[i];
     const ConvolutionProblem* const problem = convolution_of(layer);
     // Convolutions that the backward pass computes again are those of the forward pass.
     if (problem == nullptr || !problem->gradient_of || layer.map < 0 || !is_tunable(*problem)) continue;
-    add(GradientKind::Inputs, i, *problem, layer.output, layer.map);
+    MINUET_ASSIGN(Gradient gradient, gradient_with(layer.output, layer.map));
+    gradient.kind = GradientKind::Inputs, gradient.number = i, gradient.problem = *problem;
+    // An execution chooses the kernel of a layer for the rows that it expects within the capacity.
+    gradient.rows = likely_rows_within(gradient.rows);
+    gradient.bucket = layer_bucket(Operation::Fused, *problem, gradient.rows);
+    cloud.gradients.push_back(std::move(gradient));
   }
+  return llvm::Error::success();
 }
 
-/// Gives all gradients whose buckets differ in density alone the bucket of the one with most pairs.
-void TrainingMeter::share_buckets() {
+/// Returns, for each key, the gradient with most pairs.
+std::map<TuningBucket, const TrainingMeter::Gradient*> TrainingMeter::largest(
+    llvm::function_ref<TuningBucket(const Gradient&)> key) const {
   std::map<TuningBucket, const Gradient*> largest;
   for (const Cloud& cloud : clouds_) {
     for (const Gradient& gradient : cloud.gradients) {
-      const Gradient*& known = largest[without_density(gradient.bucket)];
+      const Gradient*& known = largest[key(gradient)];
       if (known == nullptr || gradient.pairs > known->pairs) known = &gradient;
     }
   }
+  return largest;
+}
+
+/// Gives all gradients whose buckets differ in density alone the bucket of the one with most pairs. They have
+/// the same kernel, because the lists of a training step have room for every pair.
+void TrainingMeter::share_buckets() {
+  const auto without_density = [](const Gradient& gradient) {
+    TuningBucket bucket = gradient.bucket;
+    bucket.log4_density = kAnyDensity;
+    return bucket;
+  };
   std::map<TuningBucket, TuningBucket> shared;
-  for (const auto& [bucket, gradient] : largest) shared[bucket] = gradient->bucket;
+  for (const auto& [bucket, gradient] : largest(without_density)) shared[bucket] = gradient->bucket;
   for (Cloud& cloud : clouds_) {
-    for (Gradient& gradient : cloud.gradients) {
-      gradient.bucket = shared.at(without_density(gradient.bucket));
-    }
+    for (Gradient& gradient : cloud.gradients) gradient.bucket = shared.at(without_density(gradient));
   }
 }
 
 [[gnu::cold]] std::vector<TuningTask> TrainingMeter::tasks(GradientKind kind) const {
-  std::map<TuningBucket, const Gradient*> largest;
-  for (const Cloud& cloud : clouds_) {
-    for (const Gradient& gradient : cloud.gradients) {
-      if (gradient.kind != kind) continue;
-      const Gradient*& known = largest[gradient.bucket];
-      if (known == nullptr || gradient.pairs > known->pairs) known = &gradient;
-    }
-  }
   const std::string& arch = device_->info().arch;
   std::vector<TuningTask> tasks;
-  for (const auto& [bucket, gradient] : largest) {
-    const auto& [rows, problem] = std::pair(gradient->rows, gradient->problem);
+  for (const auto& [bucket, gradient] : largest([](const Gradient& gradient) { return gradient.bucket; })) {
+    if (gradient->kind != kind) continue;
     if (kind == GradientKind::Weights) {
-      tasks.push_back(weight_gradient_task(problem, arch, rows, gradient->most_pairs, gradient->density()));
-      continue;
-    }
-    for (TuningTask& task : kernel_tasks(problem, arch, Dataflow::Fused, rows, gradient->density())) {
-      tasks.push_back(std::move(task));
+      tasks.push_back(weight_gradient_task(gradient->problem, arch, gradient->rows, gradient->most_pairs,
+                                           gradient->density()));
+    } else {
+      std::vector<TuningTask> more = kernel_tasks(gradient->problem, arch, Dataflow::Fused, gradient->rows);
+      std::move(more.begin(), more.end(), std::back_inserter(tasks));
     }
   }
   return tasks;
 }
 
-/// Makes a block of memory larger if it has fewer bytes than these.
+/// Replaces a block of memory that has fewer bytes than these by one that has them.
 static llvm::Error enlarge(const std::shared_ptr<Device>& device, i64 bytes, DeviceMemory& memory) {
   if (bytes <= memory.bytes()) return llvm::Error::success();
   memory = DeviceMemory();
@@ -210,7 +204,7 @@ llvm::Error TrainingMeter::make_room(const Training& training) {
 /// Uploads values with which numbers neither grow nor vanish from layer to layer.
 [[gnu::cold]] llvm::Error TrainingMeter::make_parameters() {
   for (const PlanParameter& parameter : passes().parameters) {
-    const i64 count = numbers_of(parameter);
+    const i64 count = element_count(parameter.shape);
     if (is_weight(parameter)) {
       const double inputs = static_cast<double>(count) / static_cast<double>(parameter.shape.back());
       MINUET_ASSIGN(DeviceMemory memory,
@@ -278,14 +272,8 @@ llvm::Error TrainingMeter::estimate() {
   return check_default();
 }
 
-TuningConfigs TrainingMeter::with_default(const TuningConfigs& round) const {
-  TuningConfigs configs = round;
-  configs.insert(default_.begin(), default_.end());  // Configurations of `round` are not replaced.
-  return configs;
-}
-
 llvm::Expected<std::shared_ptr<Training>> TrainingMeter::choose(const TuningConfigs& round) const {
-  const auto snapshot = std::make_shared<const TuningSnapshot>(environment_, with_default(round));
+  const auto snapshot = std::make_shared<const TuningSnapshot>(environment_, with_default(round, default_));
   return Training::create_tuned(*plan_, snapshot, compiler_.cache(), TrainingOptions());
 }
 

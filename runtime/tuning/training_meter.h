@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/tuning/tuner.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "runtime/maps/map_engines.h"
 #include "runtime/training/training.h"
 #include "runtime/tuning/network_meter.h"
@@ -22,9 +23,9 @@ enum class GradientKind : i32 {
 /// Measures the training step of a network on a GPU. The class is not thread-safe. The times of a round are
 /// sums over the clouds and over the layers of a bucket (TuningBucket).
 ///
-/// A training step knows the numbers of rows that its levels may have, but neither rows nor pairs. So all
-/// layers that differ in density alone have the same kernel, and the same bucket here: that of the layer with
-/// most pairs.
+/// A training step knows the capacities of its levels and lists, but neither rows nor pairs. So all layers
+/// that differ in density alone have the same kernel, and the same bucket here: that of the layer with most
+/// pairs.
 class TrainingMeter final : public TuningMeter {
  public:
   /// `network` has measured the clouds of `options`, of which there is at least one. Returns the error of
@@ -52,7 +53,8 @@ class TrainingMeter final : public TuningMeter {
     GradientKind kind = GradientKind::Weights;
     std::size_t number = 0;  // Is that of RunTimes::steps or of RunTimes::layers.
     TuningBucket bucket;
-    i64 rows = 0, pairs = 0, most_pairs = 0;
+    i64 rows = 0;  // Is the number for which the kernel is chosen.
+    i64 pairs = 0, most_pairs = 0;
     ConvolutionProblem problem;  // Is that of the forward or of the backward convolution.
 
     double density() const { return static_cast<double>(pairs) / static_cast<double>(rows); }
@@ -67,13 +69,15 @@ class TrainingMeter final : public TuningMeter {
                 std::shared_ptr<Device> device, TuningEnvironment environment, const NetworkMeter& network);
   const TrainingPasses& passes() const { return fallback_->passes(); }
   llvm::Error add_cloud(const NetworkMeter& network, std::size_t number);
-  void add_gradients(Cloud& cloud, const NetworkMeter& network, std::size_t number) const;
+  llvm::Error add_gradients(Cloud& cloud, const std::vector<i64>& capacities,
+                            const std::vector<i64>& pairs) const;
+  std::map<TuningBucket, const Gradient*> largest(
+      llvm::function_ref<TuningBucket(const Gradient&)> key) const;
   void share_buckets();
   llvm::Error allocate();
   llvm::Error make_parameters();
   llvm::Error make_tensors();
   llvm::Error estimate();
-  TuningConfigs with_default(const TuningConfigs& round) const;
   llvm::Expected<std::shared_ptr<Training>> choose(const TuningConfigs& round) const;
   llvm::Expected<std::shared_ptr<Training>> open(const TuningConfigs& round);
   llvm::Error build(const Cloud& cloud);

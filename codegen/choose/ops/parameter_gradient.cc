@@ -54,20 +54,11 @@ i32 choose_gradient_tile(i32 channels, std::initializer_list<i32> tiles) {
 }
 
 WeightGradientSpec choose_tensor(DType dtype, i32 group_inputs, i32 group_outputs, i32 vector_bytes) {
-  WeightGradientSpec spec;
-  spec.io = dtype;
   const auto tile = [&](i32 channels) {
     return dtype_bytes(dtype) == 2 ? choose_gradient_tile(channels, {16, 32, 64, 96, 128})
                                    : choose_gradient_tile(channels, {16, 32, 64});
   };
-  spec.tile_in = tile(group_inputs);
-  spec.tile_out = tile(group_outputs);
-  spec.warps_in = spec.tile_in >= 64 ? 2 : 1;
-  spec.warps_out = spec.tile_out >= 128 ? 4 : spec.tile_out >= 32 ? 2 : 1;
-  spec.vector_bytes = vector_bytes;
-  spec.stages = 4;
-  while (spec.stages > 2 && llvm::errorToBool(validate_spec(spec))) --spec.stages;
-  return spec;
+  return tensor_gradient_spec(dtype, tile(group_inputs), tile(group_outputs), vector_bytes);
 }
 
 WeightGradientScalarSpec choose_scalar(DType dtype, i32 group_inputs) {
@@ -153,6 +144,15 @@ bool WeightGradientCandidate::runs_on(llvm::StringRef arch) const {
   return !std::holds_alternative<WarpgroupGradientSpec>(spec) || arch == kWarpgroupArch;
 }
 
+bool WeightGradientCandidate::serves(i64 most_pairs, i64 rows) const {
+  return least_pairs <= most_pairs && least_rows <= rows && rows <= most_rows &&
+         least_density * static_cast<double>(rows) <= static_cast<double>(most_pairs);
+}
+
+bool WeightGradientCandidate::may_serve(i64 most_pairs, i64 most_rows) const {
+  return least_rows <= most_rows && serves(most_pairs, least_rows);
+}
+
 i64 WeightGradientCandidate::most_parts(i64 pairs, i64 volume) const {
   return parts_of(most_steps(pairs, volume), wanted_parts);
 }
@@ -160,8 +160,7 @@ i64 WeightGradientCandidate::most_parts(i64 pairs, i64 volume) const {
 const WeightGradientCandidate& ParameterGradientChoice::candidate(llvm::StringRef arch, i64 most_pairs,
                                                                   i64 rows) const {
   for (const WeightGradientCandidate& candidate : candidates) {
-    const bool serves_rows = candidate.least_rows <= rows && rows <= candidate.most_rows;
-    if (candidate.runs_on(arch) && candidate.least_pairs <= most_pairs && serves_rows) return candidate;
+    if (candidate.runs_on(arch) && candidate.serves(most_pairs, rows)) return candidate;
   }
   return candidates.back();
 }
@@ -195,6 +194,19 @@ bool suits_warpgroups(DType dtype, i32 group_inputs, i32 group_outputs) {
   return dtype_bytes(dtype) == 2 &&
          gradient_vector_bytes(dtype, group_inputs, group_outputs) == kWidestAccess &&
          std::min(group_inputs, group_outputs) >= kLeastWarpgroupChannels;
+}
+
+WeightGradientSpec tensor_gradient_spec(DType dtype, i32 tile_in, i32 tile_out, i32 vector_bytes) {
+  WeightGradientSpec spec;
+  spec.io = dtype;
+  spec.tile_in = tile_in;
+  spec.tile_out = tile_out;
+  spec.warps_in = tile_in >= 64 ? 2 : 1;
+  spec.warps_out = tile_out >= 128 ? 4 : tile_out >= 32 ? 2 : 1;
+  spec.vector_bytes = vector_bytes;
+  spec.stages = 4;
+  while (spec.stages > 2 && llvm::errorToBool(validate_spec(spec))) --spec.stages;
+  return spec;
 }
 
 std::vector<WarpgroupGradientSpec> warpgroup_gradient_specs(DType dtype) {

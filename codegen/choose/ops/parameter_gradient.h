@@ -21,10 +21,11 @@ struct WeightGradientCandidate {
   using Spec = std::variant<WeightGradientScalarSpec, WeightGradientSpec, WarpgroupGradientSpec>;
   Spec spec;
   i64 least_pairs = 0;  // It serves lists of at least this capacity.
-  // It serves gradients of outputs with these numbers of rows, both included. Only results of tuning have
-  // limits.
+  // Only candidates that tuning has chosen have the following limits: the numbers of output rows, both
+  // included; the least capacity of a list for each output row; and the compute capability of the GPUs on
+  // which they were measured, such as 90, where 0 stands for all.
   i64 least_rows = 0, most_rows = std::numeric_limits<i64>::max();
-  // Is the compute capability of the GPUs that the candidate was measured for, such as 90, or 0 for all.
+  double least_density = 0;
   i32 capability = 0;
   AddPartsSpec add;
   i32 tiles_in = 1, tiles_out = 1;  // See WeightGradientParams.
@@ -36,6 +37,10 @@ struct WeightGradientCandidate {
   SlotLayout layout = {};
 
   bool runs_on(llvm::StringRef arch) const;
+  /// Returns true if it serves lists of this capacity for outputs of so many rows.
+  bool serves(i64 most_pairs, i64 rows) const;
+  /// Returns true if it serves a list of at most this capacity for an output of at most so many rows.
+  bool may_serve(i64 most_pairs, i64 most_rows) const;
   /// Returns true if no list is left for candidates behind this one.
   bool is_last() const { return least_pairs == 0 && least_rows == 0; }
   /// Returns an upper bound of the parts of `pairs` pairs.
@@ -44,14 +49,14 @@ struct WeightGradientCandidate {
 
 struct ParameterGradientChoice {
   ParameterGradientProblem problem;
-  /// The first candidate that runs on an architecture, and serves the capacity of a list and the number of
-  /// rows, is the fastest one. Those that tuning has chosen come first.
+  /// Of those that run on an architecture and serve a list, the first one is the fastest. Candidates that
+  /// tuning has chosen come first.
   std::vector<WeightGradientCandidate> candidates;
   SumRowsSpec rows;
   AddRowSumsSpec row_sums;
 
-  /// Returns the fastest candidate for lists of at most `most_pairs` pairs, and outputs of at most `rows`
-  /// rows. There always is one. With 0 rows, it is the one without tuning.
+  /// Returns the fastest candidate for lists with room for `most_pairs` pairs and outputs with room for
+  /// `rows` rows. There always is one. With 0 rows, it is the one without tuning.
   const WeightGradientCandidate& candidate(llvm::StringRef arch, i64 most_pairs, i64 rows = 0) const;
 };
 
@@ -71,10 +76,12 @@ WeightGradientCandidate make_candidate(const ConvolutionProblem& forward, const 
 
 /// Returns the width of one copy of channels of this type, for groups of these numbers of channels.
 i32 gradient_vector_bytes(DType dtype, i32 group_inputs, i32 group_outputs);
-/// Returns true if tensor cores compute the gradient of the weight. Only then there is a choice to measure.
+/// Returns true if tensor cores compute the gradient of the weight. Only then is there a choice to measure.
 bool is_gradient_tunable(const ConvolutionProblem& forward);
 /// Returns true if warpgroups can compute gradients of groups of these numbers of channels.
 bool suits_warpgroups(DType dtype, i32 group_inputs, i32 group_outputs);
+/// Returns the Spec without warpgroups for a tile, with as many stages as fit, but at most 4.
+WeightGradientSpec tensor_gradient_spec(DType dtype, i32 tile_in, i32 tile_out, i32 vector_bytes);
 /// Returns the fastest Spec of each tile of warpgroups, as measured on an H200.
 std::vector<WarpgroupGradientSpec> warpgroup_gradient_specs(DType dtype);
 

@@ -1,6 +1,6 @@
 // Checks the Specs of kernels for the gradient of a weight, and chooses among them by results of tuning.
-#include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "codegen/base/arch.h"
 #include "codegen/choose/ops/parameter_gradient.h"
@@ -14,20 +14,6 @@ constexpr i32 kMostBlockBytes = 99 << 10;
 constexpr i32 kLeastStages = 2, kMostStages = 8;
 /// An output has fewer than 2^31 rows.
 constexpr i64 kMostLog2Rows = 30;
-
-/// Returns the result that serves an output of 2^log2 rows or more, or null. The density is not known when
-/// the gradient is computed, so the result at whose density the default took longest is taken.
-const TunedResult* find_result(const ConvolutionProblem& forward, const TuningSnapshot& tuning, i64 log2) {
-  const TunedResult* longest = nullptr;
-  const i64 densest = log4_of(static_cast<double>(kernel_volume(forward)));
-  for (i64 log4 = 0; log4 <= densest; ++log4) {
-    const TunedResult* const result =
-        tuning.find(weight_gradient_bucket(forward, i64{1} << log2, least_density_of(log4)));
-    if (result == nullptr) continue;
-    if (longest == nullptr || result->default_ns > longest->default_ns) longest = result;
-  }
-  return longest;
-}
 
 /// Returns the candidate of a result, or nothing if the configuration cannot be read.
 std::optional<WeightGradientCandidate> make_tuned(const ParameterGradientChoice& choice,
@@ -110,23 +96,34 @@ llvm::Error validate_spec(const WarpgroupGradientSpec& spec) {
 }
 
 [[gnu::cold]] void add_tuned_candidates(ParameterGradientChoice& choice, const TuningSnapshot& tuning) {
+  const ConvolutionProblem& forward = choice.problem.forward;
   const i32 measured_on = capability_number(tuning.environment().compute_capability);
   if (measured_on == 0) return;
   std::vector<WeightGradientCandidate> tuned;
-  for (i64 log2 = 0; log2 <= kMostLog2Rows; ++log2) {
-    const TunedResult* const result = find_result(choice.problem.forward, tuning, log2);
-    if (result == nullptr || result->best.is_default) continue;
-    std::optional<WeightGradientCandidate> candidate = make_tuned(choice, result->best.config);
-    if (!candidate) continue;
-    const i64 least = i64{1} << log2, most = 2 * least - 1;
-    if (!tuned.empty() && tuned.back().spec == candidate->spec && tuned.back().most_rows == least - 1) {
-      tuned.back().most_rows = most;
-      continue;
+  // Has, for each range of rows, the result that serves the lists with the next fewer pairs for each row.
+  std::vector<const TunedResult*> sparser(kMostLog2Rows + 1);
+  for (i64 log4 = 0; log4 <= log4_of(static_cast<double>(kernel_volume(forward))); ++log4) {
+    std::vector<WeightGradientCandidate> added;
+    for (i64 log2 = 0; log2 <= kMostLog2Rows; ++log2) {
+      const i64 least = i64{1} << log2, most = 2 * least - 1;
+      const TunedResult* const result =
+          tuning.find_densest(weight_gradient_bucket(forward, least, least_density_of(log4)));
+      const TunedResult* const before = std::exchange(sparser[log2], result);
+      // A default that won needs a candidate only in front of a result for sparser lists.
+      if (result == before || (before == nullptr && result->best.is_default)) continue;
+      std::optional<WeightGradientCandidate> candidate = make_tuned(choice, result->best.config);
+      if (!candidate) continue;
+      if (!added.empty() && added.back().spec == candidate->spec && added.back().most_rows == least - 1) {
+        added.back().most_rows = most;
+        continue;
+      }
+      candidate->least_rows = least;
+      candidate->most_rows = most;
+      candidate->least_density = least_density_of(log4);
+      candidate->capability = measured_on;
+      added.push_back(*candidate);
     }
-    candidate->least_rows = least;
-    candidate->most_rows = most;
-    candidate->capability = measured_on;
-    tuned.push_back(*candidate);
+    tuned.insert(tuned.begin(), added.begin(), added.end());
   }
   choice.candidates.insert(choice.candidates.begin(), tuned.begin(), tuned.end());
 }

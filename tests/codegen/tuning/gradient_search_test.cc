@@ -48,6 +48,7 @@ TEST(GradientSearch, BucketsHaveTheChannelsOfAGroup) {
                                      bucket_hash(layer_bucket(Operation::Fused, of_input, 1000, 9)),
                                      bucket_hash(layer_bucket(Operation::Fused, transposed, 1000, 9))};
   EXPECT_EQ(hashes.size(), 5u);
+  EXPECT_EQ(layer_bucket(Operation::Fused, of_input, 1000, 9).log4_density, kAnyDensity) << "never known";
 }
 
 /// Every candidate is another kernel that the GPU can run and that validate_config lets through.
@@ -165,20 +166,76 @@ TEST(GradientSearch, ResultsAreChosenByRows) {
   EXPECT_EQ(gradient_choice(other, &snapshot).candidates.size(), usual.candidates.size());
 }
 
-/// Where the density is not known, the result whose default took longest counts.
-TEST(GradientSearch, OfSeveralDensitiesTheSlowestCounts) {
+/// The density is not known when a gradient is computed, but a list without room for it has another one.
+TEST(GradientSearch, AListGetsTheResultOfTheGreatestDensityThatItHasRoomFor) {
   const ConvolutionProblem forward = example_problem(64, 64);
   const TuningTask task = weight_gradient_task(forward, "sm_90a", 1000, 27'000, 9);
   std::vector<TuningEntry> entries;
-  for (const auto& [density, best, ns] :
-       {std::tuple(2.0, 0, i64{100}), std::tuple(9.0, 1, i64{300}), std::tuple(20.0, 2, i64{200})}) {
-    entries.push_back(with_kernels_of_this_build(
-        make_entry(example_environment(), weight_gradient_bucket(forward, 1000, density),
-                   measured(task.default_config, ns), {measured(task.candidates[best], ns / 2)})));
-  }
+  const auto add = [&](i64 rows, double density, std::optional<std::size_t> best) {
+    entries.push_back(with_kernels_of_this_build(make_entry(
+        example_environment(), weight_gradient_bucket(forward, rows, density),
+        measured(task.default_config, 200),
+        best ? std::vector{measured(task.candidates[*best], 100)} : std::vector<TuningMeasurement>{})));
+  };
+  add(1000, 2, 0), add(1000, 20, 1);
+  add(16'000, 2, 2), add(16'000, 9, std::nullopt);
+  add(32'000, 20, 3);
   const TuningSnapshot snapshot(example_environment(), {{"user", entries}});
-  EXPECT_EQ(gradient_choice(forward, &snapshot).candidate("sm_90a", 27'000, 1000).spec,
-            spec_of(task.bucket, task.candidates[1]));
+  const ParameterGradientChoice choice = gradient_choice(forward, &snapshot);
+  const auto expect = [&](i64 rows, i64 density, const TuningConfig& config) {
+    EXPECT_EQ(choice.candidate("sm_90a", density * rows, rows).spec, spec_of(task.bucket, config))
+        << rows << " " << density;
+  };
+  for (const i64 density : {1, 15}) expect(1000, density, task.candidates[0]);
+  for (const i64 density : {16, 27}) expect(1000, density, task.candidates[1]);
+  // The default that won for denser lists stays in front of the result for sparser ones. Results for the same
+  // rows come before those for others.
+  for (const i64 density : {1, 3}) expect(16'000, density, task.candidates[2]);
+  for (const i64 density : {4, 27}) expect(16'000, density, task.default_config);
+  for (const i64 density : {16, 27}) expect(32'000, density, task.candidates[3]);
+  // A program that allocates for the largest list and output can compute with smaller ones.
+  const auto bytes = [&](i64 pairs, i64 rows) {
+    i64 most = 0;
+    for (const WeightGradientCandidate& candidate : choice.candidates) {
+      if (candidate.may_serve(pairs, rows)) most = std::max(most, candidate.most_parts(pairs, 27));
+    }
+    return most;
+  };
+  for (const i64 rows : {1000, 2047, 16'000, 40'000}) {
+    for (const i64 density : {1, 4, 16, 27}) {
+      const i64 parts = choice.candidate("sm_90a", density * rows, rows).most_parts(density * rows, 27);
+      EXPECT_LE(parts, bytes(density * rows, rows));
+      EXPECT_LE(parts, bytes(27 * i64{40'000}, 40'000));
+    }
+  }
+}
+
+/// A round tries a configuration of each range of rows, whatever their densities are.
+TEST(GradientSearch, ATrialOfSeveralRangesHasTheConfigurationOfEach) {
+  const ConvolutionProblem forward = example_problem(64, 64), of_input = input_gradient_of(forward);
+  TuningConfigs round;
+  std::vector<std::pair<i64, TuningConfig>> weights, inputs;
+  for (const auto& [rows, density] : {std::pair<i64, double>(1500, 20), {3000, 2}, {6000, 9}}) {
+    const std::size_t number = weights.size();
+    const TuningTask weight = weight_gradient_task(forward, "sm_90a", rows, 27 * rows, density);
+    round[weight.bucket] = weight.candidates[number];
+    weights.emplace_back(rows, weight.candidates[number]);
+    const TuningTask input = kernel_tasks(of_input, "sm_90a", Dataflow::Fused, rows, density).front();
+    EXPECT_EQ(input.bucket.log4_density, kAnyDensity);
+    round[input.bucket] = input.candidates[number];
+    inputs.emplace_back(rows, input.candidates[number]);
+  }
+  const TuningSnapshot snapshot(example_environment(), round);
+  const ParameterGradientChoice choice = gradient_choice(forward, &snapshot);
+  for (const auto& [rows, config] : weights) {
+    EXPECT_EQ(choice.candidate("sm_90a", 27 * rows, rows).spec,
+              spec_of(weight_gradient_bucket(forward, rows), config));
+  }
+  const std::vector<Candidate> kernels =
+      llvm::cantFail(choose_candidates(by(of_input, Dataflow::Fused), {"sm_90a", &snapshot}));
+  for (const auto& [rows, config] : inputs) {
+    EXPECT_EQ(config_of(select(kernels, rows, {}).choice.get<FusedChoice>().fused), config);
+  }
 }
 
 /// A configuration of the default has the default's number of parts, and so its bits.

@@ -48,10 +48,11 @@ using Results = std::set<std::string>;
 
 void on_choice(const minuet_tuned_choice* choice, void* user) {
   EXPECT_LE(choice->chosen_ns, choice->default_ns);
-  EXPECT_FALSE(std::isinf(choice->most_density)) << "the density of the map is known when it is measured";
   const std::string operation = choice->operation;
   for (const char* const field : {"tile_in=", "tile_out=", "unit=", "warps_in="}) {
     EXPECT_EQ(std::string(choice->chosen).find(field) != std::string::npos,
+  // A list of pairs may be too short for a density. The convolution for the gradient of an input reads none.
+  EXPECT_EQ(std::isinf(choice->most_density), operation == "input_gradient");
               operation == "weight_gradient" || std::string(field) == "unit=");
   }
   static_cast<Results*>(user)->insert(std::string(choice->layer) + " " + operation);
