@@ -24,8 +24,8 @@
  * of generative ones. Sums are fp32. Their order depends on the list, the options and the library's version
  * alone, so that results repeat bit by bit with any capacity: all GPUs of an architecture give the same bits,
  * and so does the CPU device with any number of threads, but the bits of two architectures may differ. With
- * tuning results (minuet/tuning.h) the order depends on them too, and on the range of out_gradient's rows, so
- * that a larger capacity may round otherwise: the same choice gives the same bits.
+ * tuning results (minuet/tuning.h) the order depends on them too, and with them on the rows of out_gradient
+ * and on the capacity of the list.
  *
  * The road: minuet_gradient_create -> minuet_gradient_op_load on the device, once -> for each map a list of
  * its pairs, by minuet_kernel_map_list_pairs or minuet_pyramid_export_pairs -> memory of
@@ -116,8 +116,8 @@ MINUET_API minuet_status minuet_gradient_op_load(minuet_gradient_op* op, minuet_
 /* Tells the size of the workspace for at most `most_pairs` pairs and `most_rows` rows of out_gradient. It
  * depends on `arch` ("cpu", or any GPU's as for minuet_plan_compile), on the tuning results of the op's
  * context and on the library's version, for "cpu" also on the number of threads (cpu_threads), and grows with
- * both numbers. Give the architecture that
- * minuet_device_query tells of the device that computes: others, such as sm_90 for sm_90a, may need less. */
+ * both numbers. Give the architecture that minuet_device_query tells of the device that computes: others,
+ * such as sm_90 for sm_90a, may need less. */
 MINUET_API minuet_status minuet_gradient_bytes(minuet_gradient_op* op, const char* arch, int64_t most_pairs,
                                                int64_t most_rows, int64_t* workspace_bytes);
 
