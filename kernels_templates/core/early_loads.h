@@ -8,7 +8,7 @@
 // A kernel that may be the first of a call must not read early, because it does not know what the launch
 // before writes.
 //
-// These loads pass the L1 cache, which may hold older contents of the memory until the wait is over.
+// These loads bypass the L1 cache, which could keep old contents of the memory.
 #pragma once
 
 #include "kernels_templates/core/vector.h"

@@ -93,8 +93,8 @@ class Training(Handle):
             layer or pooling of this name, or all neighbouring ones whose names begin with this one and a dot, such as
             "encoder.1" for a stage, with the pointwise layers between them.
         branches: 2: on a GPU backward() computes the gradients of parameters beside the others, on a stream of its
-            own, which may be faster for clouds that do not fill the GPU. The bits are the same, and the workspace is
-            larger. 1: all work is on the caller's stream. 0: the library chooses, and chooses 1 so far.
+            own, which is faster for clouds that do not fill the GPU. 1: all work is on the caller's stream, and the
+            workspace is smaller. The bits are the same. 0: the library chooses, and chooses 2 so far.
 
     Raises:
         UnimplementedError: a layer cannot be trained; the message names it.
