@@ -113,6 +113,11 @@ class Training(Handle):
         recompute: Sequence[str] = (),
         branches: int = 0,
     ) -> None:
+        if not cumulative and not 0 < momentum <= 1:  # The library reads 0 as its default.
+            raise ValueError(
+                f"momentum is {momentum}, and it must be above 0 and at most 1: where running statistics are to stay "
+                "as they are, leave out those that forward() returns"
+            )
         options = _abi.minuet_training_options(struct_size=ctypes.sizeof(_abi.minuet_training_options))
         for number in input_gradients:
             options.input_gradients |= 1 << operator.index(number)
