@@ -96,11 +96,7 @@ class AddWorks {
   }
 
  private:
-  static constexpr i32 kThreadBits = [] {
-    i32 bits = kMostAddBits;
-    while (1 << bits < S.threads) ++bits;
-    return bits;
-  }();
+  static constexpr i32 kThreadBits = add_thread_bits(S);
   static_assert(1 << kThreadBits == S.threads, "a power of two");
 
   MINUET_DEVICE void enter_offsets() {

@@ -245,6 +245,12 @@ MINUET_HD constexpr i32 add_bits_of(i32 slots) {
   while (bits < kMostAddBits && kPartsAtOnce << bits < slots) ++bits;
   return bits;
 }
+/// Returns the logarithm of the threads of a block.
+MINUET_HD constexpr i32 add_thread_bits(const AddPartsSpec& spec) {
+  i32 bits = kMostAddBits;
+  while (1 << bits < spec.threads) ++bits;
+  return bits;
+}
 /// Returns an upper bound of the blocks of add_parts that have work. An offset of n > kPartsAtOnce slots has
 /// fewer than n / 4 threads for each weight, and the offsets have `wanted_parts` + volume slots at most.
 MINUET_HD constexpr i64 most_add_blocks(const AddPartsSpec& spec, i64 volume, i64 weights, i64 wanted_parts) {
