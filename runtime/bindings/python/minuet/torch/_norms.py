@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.autograd.graph import increment_version
 
 from .. import _abi
 from .._batch_norm import BatchNorm
 from .._library import library
-from ._define import define, given
+from ._define import define, direct, given
 from ._places import (
     Place,
     Pool,
@@ -176,7 +177,7 @@ def new_like(features: torch.Tensor, row_count: torch.Tensor | None) -> torch.Te
     return without_view(features.new_empty((rounded_capacity(rows), channels)), rows)
 
 
-def _forward(
+def _compute(
     features: torch.Tensor,
     residual: torch.Tensor | None,
     weight: torch.Tensor | None,
@@ -189,7 +190,9 @@ def _forward(
     eps: float,
     cumulative: bool,
     relu: bool,
-) -> tuple[torch.Tensor, ...]:
+    made: Sequence[torch.Tensor | None],
+) -> torch.Tensor:
+    """Writes new statistics to `made`, those of new_statistics(), and returns the output."""
     features = rows_of(features)
     rows, channels = features.shape
     has_running = running_mean is not None
@@ -202,21 +205,24 @@ def _forward(
     running_mean = _floats(running_mean, channels, "running_mean")
     running_variance = _floats(running_variance, channels, "running_variance")
     output = new_like(features, row_count)
-    made = new_statistics(features, has_running, batch_count is not None)
-    saved, mean, variance, batches = made
     workspace = norm.workspace(rows)
     block = norm.forward.take()
     block.set_tensors(_FORWARD_TENSORS, (features, output, residual), rows)
     block.set_words(
         _FORWARD_WORDS,
         (
-            count_pointer(row_count), weight, bias, running_mean, running_variance, batch_count, saved, mean, variance,
-            batches, workspace, workspace.numel(),
+            count_pointer(row_count), weight, bias, running_mean, running_variance, batch_count, *made, workspace,
+            workspace.numel(),
         ),
     )  # fmt: skip
     check(library.minuet_batch_norm_forward(norm.pointer, place.pointer, block.reference, place.stream()))
     norm.forward.give(block)
-    return output, *made
+    return output
+
+
+def _forward(features: torch.Tensor, *others: Any) -> tuple[torch.Tensor, ...]:
+    made = new_statistics(features, others[3] is not None, others[5] is not None)
+    return _compute(features, *others, made), *made
 
 
 def new_statistics(features: torch.Tensor, has_running: bool, has_count: bool) -> tuple[torch.Tensor, ...]:
@@ -240,7 +246,7 @@ def _forward_fake(
     return features.new_empty(features.shape), *made
 
 
-def _backward(
+def _gradients(
     gradient: torch.Tensor,
     features: torch.Tensor,
     output: torch.Tensor | None,
@@ -252,7 +258,7 @@ def _backward(
     residual: bool,
     relu: bool,
     wants_residual: bool,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
     features = rows_of(features)
     rows, channels = features.shape
     place = place_of(features.device)
@@ -264,13 +270,11 @@ def _backward(
     of_input = new_like(features, row_count)
     of_weight, of_bias = (features.new_empty(channels, dtype=torch.float32) for _ in range(2))
     has_residual = residual and (wants_residual or relu)
-    of_residual = new_like(features, row_count) if has_residual else features.new_empty(0)
+    of_residual = new_like(features, row_count) if has_residual else None
     workspace = norm.workspace(rows)
     blocks = norm.backward[has_residual]
     block = blocks.take()
-    block.set_tensors(
-        _BACKWARD_TENSORS, (features, gradient, of_input, output, of_residual if has_residual else None), rows
-    )
+    block.set_tensors(_BACKWARD_TENSORS, (features, gradient, of_input, output, of_residual), rows)
     block.set_words(
         _BACKWARD_WORDS,
         (count_pointer(row_count), weight, bias, saved, of_weight, of_bias, workspace, workspace.numel()),
@@ -278,6 +282,11 @@ def _backward(
     check(library.minuet_batch_norm_backward(norm.pointer, place.pointer, block.reference, place.stream()))
     blocks.give(block)
     return of_input, of_weight, of_bias, of_residual
+
+
+def _backward(gradient: torch.Tensor, *others: Any) -> tuple[torch.Tensor, ...]:
+    *made, of_residual = _gradients(gradient, *others)
+    return *made, gradient.new_empty(0) if of_residual is None else of_residual
 
 
 def _backward_fake(
@@ -300,27 +309,53 @@ batch_norm_backward = define(
     _backward,
     _backward_fake,
 )
+call_backward = direct(batch_norm_backward, _gradients)
 
 
 def _setup(ctx: Any, inputs: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
     features, residual, weight, bias, _, _, _, row_count, _, eps, _, relu = inputs
     ctx.mark_non_differentiable(*outputs[1:])
+    ctx.set_materialize_grads(False)  # They would be zeros for each of these.
+    _keep(ctx, features, residual, outputs[0], outputs[1], weight, bias, row_count, eps, relu)
+
+
+def _keep(
+    ctx: Any,
+    features: torch.Tensor,
+    residual: torch.Tensor | None,
+    output: torch.Tensor,
+    saved: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    row_count: torch.Tensor | None,
+    eps: float,
+    relu: bool,
+) -> None:
     has_residual = residual is not None
-    kept = outputs[0] if has_residual and relu else None
-    ctx.save_for_backward(features, kept, outputs[1], weight, bias, row_count)
+    ctx.save_for_backward(features, output if has_residual and relu else None, saved, weight, bias, row_count)
     ctx.numbers = (eps, has_residual, relu)
 
 
-def _gradient(ctx: Any, gradient: torch.Tensor, *_: Any) -> tuple[Any, ...]:
+def in_dtypes_of(
+    of_weight: torch.Tensor, of_bias: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns gradients, which are float32, in the dtypes of the parameters."""
+    if weight is not None and weight.dtype != torch.float32:
+        of_weight = of_weight.to(weight.dtype)
+    if bias is not None and bias.dtype != torch.float32:
+        of_bias = of_bias.to(bias.dtype)
+    return of_weight, of_bias
+
+
+def _gradient(ctx: Any, gradient: torch.Tensor | None, *_: Any) -> tuple[Any, ...]:
+    if gradient is None:
+        return (None,) * 12
     saved = ctx.saved_tensors  # Checkpointing gives them once.
     weight, bias = saved[3:5]
     wanted = ctx.needs_input_grad[1:5]
-    results = batch_norm_backward(gradient, *saved, *ctx.numbers, wanted[1])
+    results = call_backward(gradient, *saved, *ctx.numbers, wanted[1])
     of_input, of_weight, of_bias, of_residual = results
-    if weight is not None:
-        of_weight = of_weight.to(weight.dtype)
-    if bias is not None:
-        of_bias = of_bias.to(bias.dtype)
+    of_weight, of_bias = in_dtypes_of(of_weight, of_bias, weight, bias)
     return (*given((of_input, of_residual, of_weight, of_bias), wanted), *[None] * 8)
 
 
@@ -336,3 +371,55 @@ batch_norm = define(
     setup_context=_setup,
     backward=_gradient,
 )
+
+#: The same, called directly in plain eager mode.
+normalize = direct(batch_norm)
+
+
+class _Tracked(torch.autograd.Function):
+    """batch_norm() in plain eager mode, with new statistics in the memory of the old ones."""
+
+    @staticmethod
+    def forward(ctx: Any, _: Any, *arguments: Any) -> torch.Tensor:
+        output, saved = compute_tracked(*arguments)
+        features, residual, weight, bias, *_, row_count, _, eps, _, relu = arguments
+        _keep(ctx, features, residual, output, saved, weight, bias, row_count, eps, relu)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+        return (None, *_gradient(ctx, gradient))
+
+
+def compute_tracked(features: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Does what batch_norm() does, and writes new statistics to the memory of the old ones. Returns the output, and
+    what the gradient reads."""
+    saved = features.new_empty(2 * features.shape[1] + 1, dtype=torch.float32)
+    statistics = others[3:6]
+    output = _compute(features, *others, (saved, *statistics))
+    increment_version([tensor for tensor in statistics if tensor is not None])
+    return output, saved
+
+
+_apply_tracked = super(torch.autograd.Function, _Tracked).apply
+
+
+def normalize_tracked(*arguments: Any) -> torch.Tensor:
+    """Does what batch_norm() does in plain eager mode (is_plain), with new statistics in the memory of the old ones,
+    which tracked_by() has found."""
+    output: torch.Tensor = _apply_tracked(None, *arguments)
+    return output
+
+
+def tracked_by(norm: Any) -> tuple[torch.Tensor | None, ...]:
+    """Returns the running statistics of a module of torch, and its number of batches, where a call may write new ones
+    to the memory of the old ones; otherwise nothing."""
+    mean, variance, batches = norm.running_mean, norm.running_var, norm.num_batches_tracked
+    if not norm.track_running_stats or not norm.momentum or mean is None or variance is None:
+        return ()
+    if batches is not None and batches.dtype != torch.int64:
+        return ()
+    for values in (mean, variance):
+        if values.dtype != torch.float32 or not values.is_contiguous() or values.requires_grad:
+            return ()
+    return mean, variance, batches

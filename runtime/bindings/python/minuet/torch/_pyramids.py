@@ -10,7 +10,7 @@ import torch
 from .. import _abi
 from .._library import library
 from .._pyramid import Pyramid
-from ._define import define
+from ._define import define, direct
 from ._keys import PyramidKey, pyramid_key
 from ._places import Place, Pool, check, context, new_cache, place_of, reference, remembered, without_view
 
@@ -201,14 +201,18 @@ def _pairs_fake(buffer: torch.Tensor, key: str, map: int, capacity: int) -> tupl
 
 #: Builds a pyramid from coordinates, int32 [rows, 1 + axes] with the batch index first. Returns its bytes; how many
 #: coordinates were taken and the voxels of each level, int32 [1 + levels]; and bits of minuet.CloudStatus, int32 [1].
-pyramid = define("pyramid(Tensor coordinates, Tensor? count, str key) -> (Tensor, Tensor, Tensor)", _build, _build_fake)
+pyramid = direct(
+    define("pyramid(Tensor coordinates, Tensor? count, str key) -> (Tensor, Tensor, Tensor)", _build, _build_fake)
+)
 
 #: Returns the coordinates of a level in its own cells (divided by its tensor stride), int32 [rows, 1 + axes].
-pyramid_coordinates = define(
-    "pyramid_coordinates(Tensor buffer, str key, int level, SymInt rows) -> Tensor", _coordinates, _coordinates_fake
+pyramid_coordinates = direct(
+    define(
+        "pyramid_coordinates(Tensor buffer, str key, int level, SymInt rows) -> Tensor", _coordinates, _coordinates_fake
+    )
 )
 
 #: Returns the pairs of a map, int32 [capacity, 3], and how many it has, int32 [1]. A capacity of 0 counts them only.
-pyramid_pairs = define(
-    "pyramid_pairs(Tensor buffer, str key, int map, SymInt capacity) -> (Tensor, Tensor)", _pairs, _pairs_fake
+pyramid_pairs = direct(
+    define("pyramid_pairs(Tensor buffer, str key, int map, SymInt capacity) -> (Tensor, Tensor)", _pairs, _pairs_fake)
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
@@ -89,11 +90,16 @@ def is_spconv_module(module: nn.Module) -> bool:
     return isinstance(module, SparseModule)
 
 
-def is_sparse_conv(module: nn.Module) -> bool:
-    """Whether a layer is a sparse convolution."""
+@functools.cache
+def _convolution_class() -> Any:
     from .conv import SparseConvolution
 
-    return isinstance(module, SparseConvolution)
+    return SparseConvolution
+
+
+def is_sparse_conv(module: nn.Module) -> bool:
+    """Whether a layer is a sparse convolution."""
+    return isinstance(module, _convolution_class())
 
 
 def assign_name_for_sparse_modules(module: nn.Module) -> None:
@@ -172,7 +178,9 @@ class SparseSequential(SparseModule):
             module = modules[number]
             number += 1
             if is_spconv_module(module) or not isinstance(input, SparseConvTensor):
-                input = module(input)
+                made, taken = _with_norm(module, modules, number, input)
+                input = module(input) if made is None else made
+                number += taken
             elif _is_norm(module) and not _is_watched(module):
                 relu = number < len(modules) and _is_relu(modules[number])
                 input = normalize(module, input, relu=relu)
@@ -185,6 +193,21 @@ class SparseSequential(SparseModule):
             else:
                 input = apply_rowwise(module, input)
         return input
+
+
+def _with_norm(
+    module: nn.Module, modules: list[nn.Module], number: int, input: Any
+) -> tuple[SparseConvTensor | None, int]:
+    """Applies a convolution, and the batch norm and the ReLU that come next, in one step of autograd. Returns the
+    result and how many layers it took behind the convolution, or None where there are not these layers."""
+    norm = modules[number] if number < len(modules) else None
+    if norm is None or not _is_norm(norm) or not is_sparse_conv(module) or _is_watched(module) or _is_watched(norm):
+        return None, 0
+    if type(module).forward is not _convolution_class().forward:
+        return None, 0
+    relu = number + 1 < len(modules) and _is_relu(modules[number + 1])
+    made: SparseConvTensor | None = module.with_norm(input, norm, relu)
+    return made, 0 if made is None else 1 + int(relu)
 
 
 def _is_norm(module: nn.Module) -> bool:
