@@ -178,6 +178,7 @@ def new_like(features: torch.Tensor, row_count: torch.Tensor | None) -> torch.Te
 
 
 def _compute(
+    made: Sequence[torch.Tensor | None],
     features: torch.Tensor,
     residual: torch.Tensor | None,
     weight: torch.Tensor | None,
@@ -190,7 +191,6 @@ def _compute(
     eps: float,
     cumulative: bool,
     relu: bool,
-    made: Sequence[torch.Tensor | None],
 ) -> torch.Tensor:
     """Writes new statistics to `made`, those of new_statistics(), and returns the output."""
     features = rows_of(features)
@@ -222,7 +222,7 @@ def _compute(
 
 def _forward(features: torch.Tensor, *others: Any) -> tuple[torch.Tensor, ...]:
     made = new_statistics(features, others[3] is not None, others[5] is not None)
-    return _compute(features, *others, made), *made
+    return _compute(made, features, *others), *made
 
 
 def new_statistics(features: torch.Tensor, has_running: bool, has_count: bool) -> tuple[torch.Tensor, ...]:
@@ -387,7 +387,7 @@ class _Tracked(torch.autograd.Function):
         return output
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
         return (None, *_gradient(ctx, gradient))
 
 
@@ -396,7 +396,7 @@ def compute_tracked(features: torch.Tensor, *others: Any) -> tuple[torch.Tensor,
     what the gradient reads."""
     saved = features.new_empty(2 * features.shape[1] + 1, dtype=torch.float32)
     statistics = others[3:6]
-    output = _compute(features, *others, (saved, *statistics))
+    output = _compute((saved, *statistics), features, *others)
     increment_version([tensor for tensor in statistics if tensor is not None])
     return output, saved
 

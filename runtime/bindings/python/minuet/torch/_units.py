@@ -41,7 +41,7 @@ class _Unit(torch.autograd.Function):
         return output
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
         *of_convolution, convolved, saved, scale, shift = ctx.saved_tensors
         wanted = ctx.needs_input_grad
         row_count = of_convolution[-1]

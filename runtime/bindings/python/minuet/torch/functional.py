@@ -78,15 +78,16 @@ class _Kind:
         reduction: str = "",
     ) -> None:
         self.kernel, self.name, self.strides = kernel, kernel_name(kernel), strides
-        self._rest = (groups, transposed, layout, reduction)
+        self._groups, self._transposed, self._layout, self._reduction = groups, transposed, layout, reduction
         self._texts: dict[bool, str] = {}
 
     def text(self, is_within: bool) -> str:
         """Returns the key of the op, within a level or between two."""
         found = self._texts.get(is_within)
         if found is None:
-            groups, *rest = self._rest
-            found = self._texts[is_within] = _convolution_text(self.name, self.strides, groups, is_within, *rest)
+            found = self._texts[is_within] = _convolution_text(
+                self.name, self.strides, self._groups, is_within, self._transposed, self._layout, self._reduction
+            )
         return found
 
 
