@@ -67,8 +67,9 @@ typedef struct minuet_training_options {
                                bottleneck blocks, so that only their inputs are kept. The bits are the same */
   /* 2: on a GPU, the backward call computes the gradients of parameters beside those of the inputs of layers,
    * on a stream of its own, which waits for the caller's stream and for which the caller's stream waits. That
-   * may be faster for clouds that do not fill the GPU. The bits are the same, and the backward workspace is
-   * larger. 1: all work is on the caller's stream. 0: the library chooses, and chooses 1 so far */
+   * is faster where the kernels of a cloud do not fill the GPU. On a stream of a green context,
+   * all work stays on that stream. 1: all work is on the caller's stream, and the backward workspace is
+   * smaller. The bits are the same. 0: the library chooses, and chooses 2 so far */
   int32_t branches;
   /* optional: names of segments. The backward call computes again what lies inside them too, so that only
    * their inputs and the winners of maxima are kept. A segment is a block, a convolution, linear layer or

@@ -4,10 +4,11 @@
 // Once a launch has started, all blocks of the launch before it have called allow_next_launch(), and they
 // call it after their own wait. So all earlier launches have ended, and a kernel may read what they have
 // written, but nothing that the launch right before it writes. This needs a kernel that is always launched
-// right behind a certain other one. A kernel that may be the first of a call must not read early, because it
-// does not know what the launch before writes.
+// right behind a certain other one, or whose caller says that the launch before does not write what it reads.
+// A kernel that may be the first of a call must not read early, because it does not know what the launch
+// before writes.
 //
-// These loads pass the L1 cache, which may hold older contents of the memory until the wait is over.
+// These loads bypass the L1 cache, which could keep old contents of the memory.
 #pragma once
 
 #include "kernels_templates/core/vector.h"

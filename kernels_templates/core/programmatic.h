@@ -8,7 +8,7 @@
 namespace minuet {
 
 /// Allows the next launch to start once all blocks of this one have called this function. Call it after
-/// wait_for_last_launch(), so that at most two launches run at once.
+/// wait_for_last_launch(), so that at most two launches of a stream run at once.
 MINUET_DEVICE void allow_next_launch() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

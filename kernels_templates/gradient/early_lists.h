@@ -7,7 +7,7 @@
 
 namespace minuet {
 
-/// Reads a word, which only launches before the last one write if this launch does not follow that one yet.
+/// Reads a word. Before follow() is called, the last launch must not write it.
 MINUET_DEVICE i32 read_early(const i32* address) {
   return static_cast<i32>(load_early_if<4>(true, address, 0).words[0]);
 }

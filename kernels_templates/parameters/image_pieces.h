@@ -8,8 +8,8 @@
 
 namespace minuet {
 
-/// Describes which words a lane has: word i is kFirst (lane % 4) + kDistance i of a piece of 64 bytes. Of a
-/// piece of 32 bytes, which only images for warps have, it has the words 2 (lane % 4) and 2 (lane % 4) + 1.
+/// Describes which words a lane has: word i is kFirst * (lane % 4) + kDistance * i of a piece of 64 bytes. Of
+/// a piece of 32 bytes, which only images for warps have, it has the words 2 (lane % 4) and 2 (lane % 4) + 1.
 template <MmaUnit Unit>
 struct LaneWords {
   static constexpr i32 kFirst = Unit == MmaUnit::Warpgroup ? 1 : 4;

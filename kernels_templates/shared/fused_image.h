@@ -1,8 +1,7 @@
 // This file defines the image of a layer's weights, which is the layout in which the fused kernel reads them.
-// The host writes the
-// image when a plan is loaded, and the kernel make_weight_images writes it when the caller sets the weights.
-// A column block is the output channels of one thread block, and the depth is the reduction over offsets and
-// input channels, which the kernel processes in steps (fused_kernels.h).
+// The host writes the image when a plan is loaded, and the kernel make_weight_images writes it when the
+// caller sets the weights. A column block is the output channels of one thread block, and the depth is the
+// reduction over offsets and input channels, which the kernel processes in steps (fused_kernels.h).
 //
 // The image for warps has the dimensions [column block][step][32 bytes of the depth][16 columns][lane][4
 // words]. The four words of a lane are the operand a[] of mma(). The image for warpgroups has the dimensions

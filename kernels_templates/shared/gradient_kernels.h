@@ -119,7 +119,7 @@ struct WeightGradientParams {
   i32 input_column;  // Names the column of `pairs` that has the input row, 1 or 2. The other has the output
                      // row.
   const i32 *first_pair, *first_step;  // Are those of StepsOfList.
-  i32 reads_early;  // 1: the last launch writes neither the pairs nor these (core/programmatic.h).
+  i32 reads_early;  // 1: the last launch writes neither the pairs nor these (core/early_loads.h).
   i32 volume;
   i32 wanted_parts;
   i32 groups, group_inputs, group_outputs;

@@ -24,7 +24,7 @@ namespace {
   }
   MINUET_TRY(check_choice(given.branches, 2, "branches"));
   TrainingOptions options;
-  options.has_branches = given.branches == 2;
+  options.has_branches = given.branches != 1;
   options.input_gradients = given.input_gradients;
   options.freezes_batch_norms = given.frozen_batch_norms != 0;
   options.recomputes_blocks = given.recompute_blocks != 0;

@@ -138,7 +138,7 @@ llvm::Error GradientStep::list_steps(llvm::ArrayRef<PairStepsRequest> requests) 
     }
     MINUET_TRY(launcher_.launch(list, count, params));
   }
-  kernels_until_steps_ = launcher_.counters().kernels;
+  has_followed_ = false;
   return llvm::Error::success();
 }
 
@@ -150,12 +150,12 @@ llvm::Error GradientStep::compute_weight(const ParameterGradientRequest& request
   MINUET_ASSIGN(const Kernel<WeightGradientParams> kernel, find(candidate.spec));
   i32* const steps = request.steps ? request.steps : places.steps;
   WeightGradientParams params = params_of(request, candidate, steps, places.parts);
-  // A kernel that has been launched since the steps were listed has waited for them and for the pairs.
-  params.reads_early = request.steps && launcher_.counters().kernels > kernels_until_steps_ ? 1 : 0;
+  params.reads_early = request.steps && has_followed_ ? 1 : 0;
   if (!request.steps) MINUET_TRY(list_steps(PairStepsRequest{request.list, params.volume, steps}));
   const i64 most = std::max<i64>(kMostGradientBlocks / candidate.tiles, 1);
   const i64 walkers = std::clamp<i64>(candidate.most_parts(request.list.most, params.volume), 1, most);
   MINUET_TRY(launcher_.launch(kernel, walkers * candidate.tiles, params));
+  has_followed_ = true;
   const i64 of_offset = weight_numbers(choice.problem.forward) / params.volume;
   const i64 blocks = most_add_blocks(candidate.add, params.volume, of_offset, candidate.wanted_parts);
   // The blocks stay on the GPU, because each of them finds the parts of the offsets once.

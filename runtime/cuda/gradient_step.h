@@ -40,7 +40,10 @@ class GradientStep final : public GradientOperations {
   llvm::Error add_sums(const AffineGradientRequest& request, float* sums, float* gradient);
 
   Launcher& launcher_;
-  i64 kernels_until_steps_ = 0;  // Counts the launches until list_steps() was called last.
+  // Says whether a gradient of a weight was launched since list_steps() was called last. It has waited for
+  // the lists. Other kernels may not have, because they may be on another stream than the lists
+  // (begin_branch()).
+  bool has_followed_ = false;
   FoundKernels<ListStepsSpec> list_;
   FoundKernels<WarpgroupGradientSpec> warpgroups_;
   FoundKernels<WeightGradientSpec> tensor_;

@@ -156,14 +156,18 @@ llvm::Error Launcher::end() {
   const auto leave = llvm::make_scope_exit([&] { current_.reset(); });
   // A call that failed may have left a branch.
   end_branch();
-  llvm::Error joined = join_branch();
+  llvm::Error error = join_branch();
   capture_scope_.reset();
-  MINUET_TRY(std::move(joined));
-  MINUET_TRY(mark(Stage::None));
-  if (was_captured_) return llvm::Error::success();
+  if (!error) error = mark(Stage::None);
+  if (was_captured_) return error;
+  // The event is recorded after an error too, because the destructor waits for it.
   enqueued_ = true;
-  if (in_queue_) return llvm::Error::success();
-  return check(driver_, driver_.cuEventRecord(ended_, stream_), "cuEventRecord at a call's end");
+  if (in_queue_) return error;
+  llvm::Error recorded =
+      check(driver_, driver_.cuEventRecord(ended_, stream_), "cuEventRecord at a call's end");
+  if (!error) return recorded;
+  llvm::consumeError(std::move(recorded));
+  return error;
 }
 
 /// Checks that the driver accepts an event of the primary context on a stream of a green context, because
@@ -301,14 +305,14 @@ llvm::Error Launcher::join(i32 used) {
 
 llvm::Error Launcher::begin_branch() {
   if (usable_ < 2) return llvm::Error::success();
-  MINUET_TRY(fork(2));
+  MINUET_TRY(fork(1 + kBranchStream));
   has_branch_ = true;
-  work_stream_ = stream(1);
+  work_stream_ = stream(kBranchStream);
   return llvm::Error::success();
 }
 
 llvm::Error Launcher::join_branch() {
-  return std::exchange(has_branch_, false) ? join(2) : llvm::Error::success();
+  return std::exchange(has_branch_, false) ? join(1 + kBranchStream) : llvm::Error::success();
 }
 
 }  // namespace minuet

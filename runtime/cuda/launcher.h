@@ -20,6 +20,8 @@ namespace minuet {
 
 /// Counts the streams that one call may use, including the caller's stream.
 constexpr i32 kStreams = kMostGemmStreams;
+/// Is the number of the stream on which branches run (Engine::begin_branch()). Stream 0 is the caller's.
+constexpr i32 kBranchStream = 1;
 
 /// Owns the streams that run a part of a call's work beside the caller's stream, and the events that fork to
 /// them and join them. An object belongs to one launcher, or to all launchers whose calls go through one
@@ -89,7 +91,7 @@ class Launcher {
     } else {
       steps_.begin(stage_name(stage));
     }
-    return profiler_.marks() ? profiler_.mark(stage, stream_, counters_) : llvm::Error::success();
+    return profiler_.marks() ? profiler_.mark(stage, work_stream_, counters_) : llvm::Error::success();
   }
 
   /// Ends the NVTX range of the current stage. What the host does next belongs to no range.

@@ -206,8 +206,9 @@ class Engine {
   virtual bool was_captured() const { return false; }
   /// Begins a branch: the kernels and fills that follow, up to end_branch(), wait for the work before, but
   /// may run beside the work behind end_branch(), so the two must not use memory that one of them writes.
-  /// The work between the two calls may be neither copies to or from the host nor a wait. An engine that runs
-  /// one thing at a time, as the CPU does, runs a branch in its turn.
+  /// The work between the two calls may be neither copies to or from the host nor a wait, nor an op that uses
+  /// streams of its own, as gather-GEMM-scatter does. An engine that runs one thing at a time, as the CPU
+  /// does, runs a branch in its turn.
   virtual llvm::Error begin_branch() { return llvm::Error::success(); }
   virtual void end_branch() {}
   /// Makes the work that follows wait for all branches of this call. end() does so too.

@@ -9,6 +9,7 @@
 #include "codegen/choose/offset_order.h"
 #include "kernels_templates/shared/word_kernels.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
 #include "runtime/engine/set_index.h"
 
 namespace minuet {
@@ -106,6 +107,12 @@ struct MapView : NeighbourView {
   /// offset and then by query.
   i32* positions = nullptr;
   i32* counts = nullptr;  // Holds the number of pairs of each of the [volume] offsets.
+
+  /// Returns true if the kernel has no offset but 0. Between equal sets, each row is then its only neighbour.
+  bool has_only_offset_0() const {
+    return geometry.volume == 1 && offsets.empty() &&
+           llvm::all_of(geometry.origin, [](i32 axis) { return axis == 0; });
+  }
 };
 
 /// Limits what the operations after MapOperations::begin() may do, so that the workspace of begin() suffices

@@ -284,11 +284,7 @@ class KernelMap {
   MapLimits limits() const;
   llvm::Error read_counts(MapEngine& engine) const;
   /// Returns true if the map has only the offset 0 and both sets are the same.
-  bool is_identity() const {
-    const KernelGeometry& geometry = view().geometry;
-    const bool starts_at_0 = llvm::all_of(geometry.origin, [](i32 origin) { return origin == 0; });
-    return input_ == output_ && geometry.volume == 1 && view().offsets.empty() && starts_at_0;
-  }
+  bool is_identity() const { return input_ == output_ && view().has_only_offset_0(); }
 
   std::shared_ptr<const CoordinateSet> input_, output_;
   bool transposed_ = false;

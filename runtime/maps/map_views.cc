@@ -13,8 +13,7 @@ constexpr ViewForm kForms[] = {ViewForm::Rows, ViewForm::Masked};
 /// Returns true if the map has only the offset 0 and its two sides are the same set. Each row is then its
 /// only neighbour, and no view is needed. A set is identified by the address of its row count.
 bool is_identity(const MapView& map, const Coords& sources, const Coords& queries) {
-  const bool starts_at_0 = llvm::all_of(map.geometry.origin, [](i32 origin) { return origin == 0; });
-  return map.geometry.volume == 1 && map.offsets.empty() && starts_at_0 && sources.count == queries.count;
+  return map.has_only_offset_0() && sources.count == queries.count;
 }
 
 NeighbourView& neighbours(MapView& map, bool transposed) { return transposed ? map.transposed : map; }

@@ -333,16 +333,31 @@ Coords PlacedPyramid::coords(i32 level) const {
 
 llvm::Error PlacedPyramid::build(const i32* coordinates, const i32* given_count, i64 most) {
   MINUET_TRY(maps_.enqueue(coordinates, given_count, most));
-  for (const i32 map : pyramid_->description().exported_maps) {
-    MINUET_TRY(engine_.maps().count_pairs(coords(pyramid_->program().maps[map].coarse), maps_.map(map)));
-  }
-  MINUET_TRY(views_.make_views());
+  MINUET_TRY(make_views());
   for (i32 i = 0; i < pyramid_->levels(); ++i) {
     if (!coordinates_[i]) continue;
     MINUET_TRY(engine_.fill_words(coordinates_[i], 0, pyramid_->capacity(i) * (1 + pyramid_->ndim())));
     MINUET_TRY(maps_.unpack(i, coordinates_[i]));
   }
   return llvm::Error::success();
+}
+
+/// Counts the pairs of the maps whose pairs are exported, and makes the views of all maps. Both only read the
+/// tables of the maps, and consist of many short kernels, so a GPU runs them side by side.
+llvm::Error PlacedPyramid::make_views() {
+  const auto count_pairs = [&](i32 map) {
+    return engine_.maps().count_pairs(coords(pyramid_->program().maps[map].coarse), maps_.map(map));
+  };
+  const llvm::ArrayRef<i32> maps = pyramid_->description().exported_maps;
+  // The first count prepares memory that the views use too, so it is not in the branch.
+  if (!maps.empty()) MINUET_TRY(count_pairs(maps.front()));
+  if (maps.size() > 1) {
+    MINUET_TRY(engine_.begin_branch());
+    for (const i32 map : maps.drop_front()) MINUET_TRY(count_pairs(map));
+    engine_.end_branch();
+  }
+  MINUET_TRY(views_.make_views());
+  return engine_.join_branch();
 }
 
 llvm::Error PlacedPyramid::copy_coordinates(i32 level, i32* coordinates) const {

@@ -144,6 +144,7 @@ class PlacedPyramid {
   }
 
  private:
+  llvm::Error make_views();
   llvm::Error place(Placement buffer, Placement workspace, Bytes& used);
   Coords coords(i32 level) const;
 

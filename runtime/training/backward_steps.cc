@@ -113,10 +113,13 @@ std::string BackwardSteps::output_name(std::size_t number) const {
 
 llvm::Error BackwardSteps::start() {
   MINUET_TRY(pass_.recomputed_norms.empty() ? parameters_.enqueue() : enqueue_parameters());
+  // Only the gradients of parameters read the lists.
+  if (pass_.has_branches) MINUET_TRY(execution_.engine().begin_branch());
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     if (pairs_[i].is_needed) MINUET_TRY(list_pairs(static_cast<i32>(i)));
   }
   MINUET_TRY(list_steps());
+  execution_.engine().end_branch();
   for (const i32 parameter : pass_.without_gradient) MINUET_TRY(clear(parameter));
   return llvm::Error::success();
 }

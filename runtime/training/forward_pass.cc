@@ -78,7 +78,7 @@ class ForwardBuilder {
           "of this name, and none whose name begins with \"{1}.\"",
           i, given[i], network_.name);
     }
-    std::size_t last = 0;  // Is the last layer that is no chain.
+    std::size_t last = 0;  // Is the number of the last layer that is not a chain.
     for (const ProgramLayer& layer : network_.layers) {
       const std::size_t number = names_.size();
       names_.push_back(segment_of(layer));

@@ -84,12 +84,14 @@ PassParameters::PassParameters(const Execution& execution, llvm::ArrayRef<LayerU
 void PassParameters::place(Placement& parts) {
   ones_ = parts.take<float>(most_channels_);
   zeros_ = parts.take<float>(most_channels_);
+  uses_constants_ = false;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     Layer& layer = layers_[i];
     const ProgramLayer& op = program_of(execution_).layers[i];
     const i64 channels = channels_of(program_of(execution_), op);
     const ConvolutionProblem* const problem = convolution_of(op);
     const bool scales = problem ? problem->scale_shift : !op.affines.empty();
+    uses_constants_ = uses_constants_ || (scales && (layer.use.scale < 0 || layer.use.shift < 0));
     layer.weight = parts.take<char>(layer.weight_bytes);
     layer.scale = layer.use.scale >= 0 ? parts.take<float>(channels) : nullptr;
     layer.shift = layer.use.shift >= 0 ? parts.take<float>(channels) : nullptr;
@@ -166,8 +168,10 @@ llvm::Error PassParameters::take(llvm::ArrayRef<GivenArray> values, WeightsOrder
 
 llvm::Error PassParameters::enqueue() {
   Engine& engine = execution_.engine();
-  MINUET_TRY(engine.fill_words(ones_, kOneAsWord, most_channels_));
-  MINUET_TRY(engine.fill_words(zeros_, 0, most_channels_));
+  if (uses_constants_) {
+    MINUET_TRY(engine.fill_words(ones_, kOneAsWord, most_channels_));
+    MINUET_TRY(engine.fill_words(zeros_, 0, most_channels_));
+  }
   MINUET_TRY(engine.parameters().copy(copies_));
   return engine.parameters().make_images(jobs_);
 }

@@ -40,8 +40,11 @@ class PassParameters {
   llvm::Error enqueue();
   /// Returns pointers to the parameters of a layer, in the order of parameter_images().
   llvm::ArrayRef<const void*> of(i32 layer) const { return layers_[layer].pointers; }
-  /// Returns the address of as many numbers 1 as any vector has. enqueue() writes them.
-  const float* ones() const { return ones_; }
+  /// Returns the address of as many numbers 1 as any vector has. The next enqueue() writes them.
+  const float* ones() {
+    uses_constants_ = true;
+    return ones_;
+  }
 
  private:
   struct Layer {
@@ -67,6 +70,7 @@ class PassParameters {
   std::vector<Layer> layers_;
   i64 most_channels_ = 1;
   float *ones_ = nullptr, *zeros_ = nullptr;
+  bool uses_constants_ = false;  // Says whether anything reads these numbers 1 and 0.
   std::vector<ParameterCopy> copies_;
   std::vector<WeightImageJob> jobs_;
 };

@@ -92,8 +92,7 @@ TEST(GradientSteps, EveryStepIsInOnePart) {
   }
 }
 
-/// Whatever the number of slots, the grid of add_parts has a block for each work, and no thread adds many
-/// slots.
+/// No thread of add_parts adds many slots, and no more blocks have work than most_add_blocks() says.
 TEST(GradientSteps, ThreadsOfAWeight) {
   for (i64 slots = 0; slots < 1000; ++slots) {
     const i64 split = add_threads_of(slots);
@@ -101,6 +100,26 @@ TEST(GradientSteps, ThreadsOfAWeight) {
     if (slots <= i64{kMostAddThreads} * kPartsAtOnce) {
       ASSERT_LE(slots, split * kPartsAtOnce);
     }
+  }
+  Random random(13);
+  for (int repeat = 0; repeat < 200; ++repeat) {
+    const AddPartsSpec spec{.vector = repeat % 2 == 0 ? 4 : 1};
+    const i64 volume = 1 + random.below(40), wanted = 1 + random.below(600),
+              weights = 4 * (1 + random.below(5000));
+    std::vector<i64> first_step(1);
+    for (i64 k = 0; k < volume; ++k) {
+      const i64 most = random.below(8) == 0 ? 3000 : 30;
+      first_step.push_back(first_step.back() + random.below(2) * random.below(static_cast<u64>(most)));
+    }
+    const i64 steps = first_step.back(), parts = parts_of(steps, wanted), vectors = weights / spec.vector;
+    i64 blocks = 0;
+    for (std::size_t k = 0; k + 1 < first_step.size(); ++k) {
+      const i64 slots = parts_of_offset(first_step[k], first_step[k + 1], parts, steps).count;
+      const i64 columns = spec.threads / add_threads_of(slots);
+      blocks += (vectors + columns - 1) / columns;
+    }
+    ASSERT_LE(blocks, most_add_blocks(spec, volume, weights, wanted))
+        << volume << " " << wanted << " " << weights;
   }
 }
 

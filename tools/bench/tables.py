@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Prints Markdown tables of results that `minuet bench`, `replay_bench` and `startup.py` wrote, and of peers.json.
+"""Prints Markdown tables of results that `minuet bench`, `replay_bench`, `startup.py`, `peers.py` and `training_step.py`
+wrote.
 
 usage: tables.py [--stages] [RESULT.json ...]      default: every file below tools/bench/results
        tables.py --pages [--check] [--root ROOT]   rewrites (or compares) the tables between their markers in the pages
@@ -13,10 +14,11 @@ import sys
 MARKER = "<!-- tools/bench/tables.py {}: {} -->"
 # Maps each kind of table to the page that shows it between two markers.
 PAGES = {"peers": "README.md", "replays": "tools/bench/RESULTS.md", "clouds": "tools/bench/RESULTS.md",
-         "starts": "codegen/cache/CACHING.md"}
+         "trainings": "tools/bench/RESULTS.md", "steps": "tools/bench/RESULTS.md", "starts": "codegen/cache/CACHING.md"}
 # Maps each kind of result to a key by which its files are recognized. If a file has several of these keys, the first
-# one decides.
-KEYS = {"replays": "capacity_factor", "clouds": "clouds", "starts": "starts", "peers": "torch"}
+# one decides. The clouds of `minuet bench --training` have the key OF_TRAINING.
+KEYS = {"replays": "capacity_factor", "clouds": "clouds", "starts": "starts", "peers": "torch", "steps": "versions"}
+OF_TRAINING = "kept_bytes"
 # Maps each part of the time from the start of a process to its first inference (startup.py) to the title of its column.
 # The column "other" has the rest of this time.
 PARTS = {"open_device_ms": "open the GPU", "create_network_ms": "create the network",
@@ -70,6 +72,8 @@ def read(paths):
         try:
             result = json.loads(path.read_text())
             kind = next((kind for kind, key in KEYS.items() if key in result), None)
+            if kind == "clouds" and any(OF_TRAINING in cloud for cloud in result["clouds"]):
+                kind = "trainings"
             if kind:
                 results[kind].append(result)
         except (OSError, ValueError, TypeError) as error:
@@ -137,6 +141,53 @@ def render_clouds(results, stages):
     return "\n".join(lines) + "\n"
 
 
+def training_rows(result):
+    for cloud in result["clouds"]:
+        wall = cloud["wall_ms"]
+        yield (result["network"], cloud["cloud"], count(cloud["voxels"]["unthinned"]), milliseconds(wall["median"]),
+               f"{milliseconds(wall['p10'])} - {milliseconds(wall['p90'])}",
+               *(milliseconds(cloud[part]["median"]) for part in ("maps_ms", "forward_ms", "backward_ms")),
+               *(count(cloud[part] / 1e6) for part in (OF_TRAINING, "backward_workspace_bytes")))
+
+
+def render_trainings(results):
+    lines = []
+    for result in results:
+        lines += ["", f"{origin(result)}; {result['method']}:", ""]
+        lines += table(("network", "cloud", "voxels", "step, ms", "p10 - p90", "maps", "forward", "backward", "kept, MB",
+                        "workspace, MB"), training_rows(result))
+    return "\n".join(lines) + "\n"
+
+
+def step_row(row):
+    """Returns a table row. A dash marks what was not measured."""
+    wall, memory = row["wall_ms"], row.get("memory_mib") or {}
+    known = lambda value, form: "-" if value is None else form(value)
+    return (f"{row['engine']}, {row['mode']}", row.get("what", "training step"), row["cloud"], count(row["voxels"]),
+            milliseconds(wall["median"]), f"{milliseconds(wall['p10'])} - {milliseconds(wall['p90'])}",
+            known(row.get("busy_ms"), milliseconds), known(row.get("launches"), count),
+            known(memory.get("peak_of_tensors"), count))
+
+
+def render_steps(results):
+    lines = []
+    for result in results:
+        versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+        lines += ["", f"{result['device']}, driver of CUDA {result['driver']}, {result['host_cpu']}, {result['network']} in "
+                      f"{result['dtype']}, commit {result['commit']}; {versions}:"]
+        steps, ops = ([row for row in result["rows"] if key in row] for key in ("wall_ms", "op"))
+        if steps:
+            lines.append("")
+            lines += table(("engine", "what", "cloud", "voxels", "wall, ms", "p10 - p90", "GPU busy, ms", "launches",
+                            "memory of tensors, MiB"), map(step_row, steps))
+        if ops:
+            lines += ["", "Single ops on the host, us:", ""]
+            lines += table(("op", "mode", "cloud", "channels", "forward", "backward"), (
+                (row["op"], row["mode"], row["cloud"], count(row["channels"]), f"{row['forward_us']['median']:.0f}",
+                 f"{row['backward_us']:.0f}") for row in ops))
+    return "\n".join(lines) + "\n"
+
+
 def render_peers(results):
     """Returns one table per result: a row for each network and cloud, and a column for each engine and its mode."""
     lines = []
@@ -200,6 +251,7 @@ def main():
     results = read(paths)
     texts = {"peers": render_peers(results["peers"]), "replays": render_replays(results["replays"]),
              "clouds": render_clouds(results["clouds"], arguments.stages or arguments.pages),
+             "trainings": render_trainings(results["trainings"]), "steps": render_steps(results["steps"]),
              "starts": render_starts(results["starts"])}
     if arguments.pages:
         update_pages(arguments.root, texts, arguments.check)

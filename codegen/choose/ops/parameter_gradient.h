@@ -44,7 +44,7 @@ struct ParameterGradientChoice {
   const WeightGradientCandidate& candidate(llvm::StringRef arch, i64 most_pairs) const;
 };
 
-/// All lists are read by this kernel.
+/// This kernel lists the steps of every list.
 inline constexpr ListStepsSpec kListSteps;
 
 /// A list has at most this many pairs.

@@ -115,7 +115,7 @@ class CallReader {
     return result().of<std::int32_t>(XLA_FFI_DataType_S32, -1, count);
   }
   std::int32_t* count() { return numbers_in(1); }
-  /// Throws unless everything was read, but for a workspace.
+  /// Throws unless all operands and results were read, except the workspace of a GPU.
   void finish() const { call_.require(operand_, result_, true); }
 
  private:

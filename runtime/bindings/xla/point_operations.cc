@@ -142,12 +142,12 @@ class GroupGradientOperation final : public XlaOperation {
  private:
   // Throws unless an array has the dtype and the channels of the options, and as many rows; -1: any number.
   minuet_tensor features(const XlaArray& array, std::int64_t rows = -1) const {
-    if (rows >= 0 && array.elements() != rows * options_.channels) {
-      refuse("an array of rows has " + std::to_string(array.elements()) + " elements, and " +
-             std::to_string(rows) + " groups of " + std::to_string(options_.channels) +
-             " channels are given");
+    const minuet_tensor tensor = require_features(array, options_.dtype, options_.channels);
+    if (rows >= 0 && tensor.rows != rows) {
+      refuse("a matrix has " + std::to_string(tensor.rows) + " rows, and groups are given for " +
+             std::to_string(rows));
     }
-    return require_features(array, options_.dtype, options_.channels);
+    return tensor;
   }
 
   const minuet_group_gradient_options options_;

@@ -39,6 +39,40 @@ class Peers(unittest.TestCase):
         self.assertEqual(tables.render_peers([]), "\n")
 
 
+TRAINING = {"device": "a GPU", "driver": "13.0", "toolkit": "13.0", "arch": "sm_90a", "dtype": "fp16", "commit": "abc",
+            "network": "unet", "method": "host clock", "clouds": [
+                {"cloud": "os1", "voxels": {"unthinned": 77480}, "wall_ms": {"median": 5.08, "p10": 5.0, "p90": 5.2},
+                 "maps_ms": {"median": 0.4}, "forward_ms": {"median": 2.0}, "backward_ms": {"median": 3.2},
+                 "kept_bytes": 597e6, "backward_workspace_bytes": 380e6}]}
+STEPS = {"device": "a GPU", "driver": "13.0", "host_cpu": "a CPU", "network": "unet", "dtype": "fp16", "commit": "abc",
+         "versions": {"torch": "2.11"}, "rows": [
+             {**row("Minuet", "exact", 20.0, 9.5), "launches": 1624.0, "memory_mib": {"peak_of_tensors": 818.9}},
+             {**row("Minuet", "jit", 2.0, None), "what": "inference"},
+             {"op": "sum", "mode": "exact", "cloud": "os1", "channels": 64, "forward_us": {"median": 15.6}, "backward_us": 95.4}]}
+
+
+class Training(unittest.TestCase):
+    def test_clouds_of_training_are_told_from_those_of_inference(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "training.json"
+            path.write_text(json.dumps(TRAINING))
+            results = tables.read([path])
+        self.assertEqual((results["trainings"], results["clouds"]), ([TRAINING], []))
+
+    def test_a_row_for_each_cloud(self):
+        lines = tables.render_trainings([TRAINING]).splitlines()
+        self.assertEqual(lines[1], "a GPU, driver of CUDA 13.0, NVRTC 13.0, fp16, commit abc; host clock:")
+        self.assertEqual(lines[-1], "| unet | os1 | 77,480 | 5.08 | 5.00 - 5.20 | 0.400 | 2.00 | 3.20 | 597 | 380 |")
+
+    def test_steps_and_ops_have_tables_of_their_own(self):
+        lines = tables.render_steps([STEPS]).splitlines()
+        self.assertEqual(lines[1], "a GPU, driver of CUDA 13.0, a CPU, unet in fp16, commit abc; torch 2.11:")
+        self.assertEqual(lines[5:7], [
+            "| Minuet, exact | training step | os1 | 77,480 | 20.00 | 10.00 - 40.00 | 9.50 | 1,624 | 819 |",
+            "| Minuet, jit | inference | os1 | 77,480 | 2.00 | 1.00 - 4.00 | - | - | - |"])
+        self.assertEqual(lines[-1], "| sum | exact | os1 | 64 | 16 | 95 |")
+
+
 class Pages(unittest.TestCase):
     def setUp(self):
         self.root = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))

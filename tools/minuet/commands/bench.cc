@@ -264,7 +264,7 @@ std::string training_method(const Bench& bench) {
              "host clock, a whole step of training, from unsorted coordinates and features in device "
              "memory to the gradients of all parameters, ") +
          (bench.execution.replay && !bench.facts.is_cpu() ? "one replayed CUDA graph" : "no graph replay") +
-         (bench.branches == 2 ? ", two branches in the backward pass" : "") + ", another cloud in each step";
+         (bench.branches == 1 ? ", one branch in the backward pass" : "") + ", another cloud in each step";
 }
 
 llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const Bench& bench,

@@ -93,8 +93,8 @@ class Training(Handle):
             layer or pooling of this name, or all neighbouring ones whose names begin with this one and a dot, such as
             "encoder.1" for a stage, with the pointwise layers between them.
         branches: 2: on a GPU backward() computes the gradients of parameters beside the others, on a stream of its
-            own, which may be faster for clouds that do not fill the GPU. The bits are the same, and the workspace is
-            larger. 1: all work is on the caller's stream. 0: the library chooses, and chooses 1 so far.
+            own, which is faster for clouds that do not fill the GPU. 1: all work is on the caller's stream, and the
+            workspace is smaller. The bits are the same. 0: the library chooses, and chooses 2 so far.
 
     Raises:
         UnimplementedError: a layer cannot be trained; the message names it.
@@ -113,6 +113,11 @@ class Training(Handle):
         recompute: Sequence[str] = (),
         branches: int = 0,
     ) -> None:
+        if not cumulative and not 0 < momentum <= 1:  # The library reads 0 as its default.
+            raise ValueError(
+                f"momentum is {momentum}, and it must be above 0 and at most 1: where running statistics are to stay "
+                "as they are, leave out those that forward() returns"
+            )
         options = _abi.minuet_training_options(struct_size=ctypes.sizeof(_abi.minuet_training_options))
         for number in input_gradients:
             options.input_gradients |= 1 << operator.index(number)

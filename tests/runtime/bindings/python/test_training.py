@@ -485,3 +485,12 @@ def test_checks_what_is_given(device, context, generator):
     del step.parameters["a.bias"]
     with pytest.raises(ValueError, match=r"parameters without a value: a\.bias"):
         step.forward(x)
+
+
+@pytest.mark.parametrize("momentum", [0.0, -0.1, 1.5])
+def test_a_momentum_that_is_no_share(context, momentum):
+    """The library would read 0 as its default."""
+    plan = network_of(context, [linear("a", 4)])
+    with pytest.raises(ValueError, match="above 0 and at most 1"):
+        minuet.Training(context, plan, momentum=momentum)
+    minuet.Training(context, plan, momentum=momentum, cumulative=True)

@@ -177,7 +177,7 @@ TEST_P(PointCalls, WrongCallsAreRefused) {
   const Site::Array count = array<std::int32_t>({kPoints}, {1});
   refused(
       groups.execute({gradient, rows, count}, with_workspace({poisoned<float>({kMost - 1, kChannels})}, 0)),
-      "an array of rows has 98 elements");
+      "a matrix has 49 rows, and groups are given for 50");
   refused(groups.execute({poisoned<float>({kMostVoxels, 3}), rows, count},
                          with_workspace({poisoned<float>({kMost, kChannels})}, 0)),
           "with 3 channels, and the attributes say 0 with 2");

@@ -29,7 +29,7 @@ class Cloud:
         points: the coordinates that were given, int32 [capacity, 1 + axes], and zeros in rows past the count.
         buffer: the pyramid, uint8.
         counts: how many coordinates were taken, and the voxels of each level, int32 [1 + levels]. For a Network only
-            these two of level 0 are defined: the library merges equal levels of a network and numbers them anew.
+            the first two numbers are defined: the library merges equal levels of a network and numbers them anew.
         status: bits of minuet.CloudStatus, uint32 [1]; 0 where the cloud fitted. Otherwise all levels have no voxels,
             and ops give zeros. check() turns it into an error.
         pairs: for each map with Purpose.EXPORT, its pairs, int32 [most, 3], and their number, int32 [1].

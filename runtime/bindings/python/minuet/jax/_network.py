@@ -33,7 +33,8 @@ class Network:
         bounds: the least and the greatest coordinates that clouds may have, the batch index first.
         batch_size: how many clouds there are, which networks with dense outputs or global poolings need.
         is_trained: whether train() is there. Clouds then have what its backward pass reads, too.
-        momentum, frozen_batch_norms, recompute_blocks: as of minuet.Training.
+        momentum: the share of a batch in the running statistics, at most 1; with 0 train() gives the old ones.
+        frozen_batch_norms, recompute_blocks: as of minuet.Training.
 
     Attributes:
         parameters: the shape and dtype of each parameter, by its name: a pytree like that of the parameters.
@@ -72,7 +73,8 @@ class Network:
             raise ValueError(f"level_capacity has {len(level_capacity)} numbers, and the network has {levels} levels")
         self._training: Training | None = None
         self.training_numbers: Numbers = ()
-        self.momentum = momentum
+        # The library has no share of 0, and what it then computes is not used.
+        self.keeps_statistics, self.momentum = momentum == 0, momentum or 1.0
         kind = 1
         if is_trained:
             kind, inputs = 2, self._plan.info.inputs
@@ -80,7 +82,7 @@ class Network:
                 context(),
                 self._plan,
                 input_gradients=range(inputs),
-                momentum=momentum,
+                momentum=self.momentum,
                 frozen_batch_norms=frozen_batch_norms,
                 recompute_blocks=recompute_blocks,
             )
@@ -155,6 +157,9 @@ class Network:
         made = outputs[0] if len(outputs) == 1 else outputs
         if not self.has_new_statistics:
             return made, {}
+        if self.keeps_statistics:
+            old = dict(zip(self.parameters, values, strict=True))
+            new = [old[name] for name in self.statistics]
         return made, dict(zip(self.statistics, jax.lax.stop_gradient(new), strict=True))
 
     def _operands(self, cloud: Cloud, features: Sequence[Any]) -> tuple[list[Array], list[Result]]:

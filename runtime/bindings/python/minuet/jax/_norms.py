@@ -62,6 +62,40 @@ def _workspace(norm: _Norm, target: Target) -> int:
     return max(1, BatchNorm(context(), norm.channels, dtype=norm.dtype, eps=norm.eps).bytes(target.arch, norm.rows))
 
 
+def norm_operands(
+    cloud: Cloud, level: int, x: Any, weight: Any, bias: Any, statistics: Statistics | None, residual: Any
+) -> tuple[Array, Array, Array, Statistics | None, Array | None]:
+    """Returns the arrays that a batch norm takes: x, weight, bias, the running statistics and the residual.
+
+    Raises:
+        ValueError: one has another shape or dtype than it must have.
+    """
+    x = require_features(cloud, "the batch norm", x, level)
+    channels = x.shape[1]
+    if residual is not None:
+        residual = jnp.asarray(residual)
+        if residual.shape != x.shape or residual.dtype != x.dtype:
+            raise ValueError(
+                f"the residual is {residual.dtype} of the shape {list(residual.shape)}, and {x.dtype} "
+                f"{list(x.shape)} is needed, as x"
+            )
+
+    def floats(values: Any, default: float, what: str) -> Array:
+        if values is None:
+            return jnp.full((channels,), default, jnp.float32)
+        values = jnp.asarray(values, jnp.float32)
+        if values.shape != (channels,):
+            raise ValueError(f"{what} has the shape {list(values.shape)}, and [{channels}] is needed")
+        return values
+
+    weight, bias, running = floats(weight, 1, "weight"), floats(bias, 0, "bias"), None
+    if statistics is not None:
+        running = Statistics(
+            floats(statistics[0], 0, "the running mean"), floats(statistics[1], 1, "the running variance")
+        )
+    return x, weight, bias, running, residual
+
+
 def batch_norm(
     cloud: Cloud,
     level: int,
@@ -83,38 +117,20 @@ def batch_norm(
     Args:
         weight, bias: [channels]; None: 1 and 0.
         statistics: the running statistics before this batch.
-        momentum: the share of this batch in the running statistics.
+        momentum: the share of this batch in the running statistics, at most 1; with 0 they stay as they are.
         residual: as x.
         axis_name: the axis of a mesh (jax.shard_map) over which the shards share statistics.
 
     Returns:
         The result, and the running statistics behind this batch where some were given.
     """
-    x = require_features(cloud, "the batch norm", x, level)
-    channels = x.shape[1]
-    if residual is not None:
-        residual = jnp.asarray(residual)
-        if residual.shape != x.shape or residual.dtype != x.dtype:
-            raise ValueError(
-                f"the residual is {residual.dtype} of the shape {list(residual.shape)}, and {x.dtype} "
-                f"{list(x.shape)} is needed, as x"
-            )
-
-    def floats(values: Any, default: float, what: str) -> Array:
-        if values is None:
-            return jnp.full((channels,), default, jnp.float32)
-        values = jnp.asarray(values, jnp.float32)
-        if values.shape != (channels,):
-            raise ValueError(f"{what} has the shape {list(values.shape)}, and [{channels}] is needed")
-        return values
-
-    weight, bias = floats(weight, 1, "weight"), floats(bias, 0, "bias")
-    running = None
-    if statistics is not None:
-        running = (floats(statistics[0], 0, "the running mean"), floats(statistics[1], 1, "the running variance"))
+    x, weight, bias, old, residual = norm_operands(cloud, level, x, weight, bias, statistics, residual)
+    if old is not None and not 0 <= momentum <= 1:
+        raise ValueError(f"momentum is {momentum}, and it must be between 0 and 1")
+    running = None if old is None or momentum == 0 else tuple(old)
     norm = _Norm(
         dtype_of(x),
-        channels,
+        x.shape[1],
         x.shape[0],
         eps,
         momentum if running else None,
@@ -124,7 +140,7 @@ def batch_norm(
     )
     result, new = _norm(norm, *alike(x, weight, bias, residual, running, cloud.count(level)))
     if new is None:
-        return result, None
+        return result, None if old is None else Statistics(*jax.lax.stop_gradient(tuple(old)))
     mean, variance = jax.lax.stop_gradient(new)
     if axis_name is not None:  # They are the same on all shards, and jax is to know it.
         mean, variance = jax.lax.pmax(mean, axis_name), jax.lax.pmax(variance, axis_name)

@@ -112,9 +112,9 @@ def voxelize(
 
     Args:
         points: float32 [points, columns]. The first columns are the position, of which NaN or infinity drops a point.
-        voxel_size, low: of each axis; `low` is 0 by default. The coordinate of a point p is
+        voxel_size, low: one number for each axis; `low` is 0 by default. The coordinate of a point p is
             floor((p - low) / voxel_size), in float32.
-        high: where given, only points with low <= position < high count.
+        high: one number for each axis; where given, only points with low <= position < high count.
         batch: the batch index of each point, int32 [points]; None: 0.
         count: how many of the points there are, int32 [1]; None: all.
         first_column, channels: the features are these columns; None: all from first_column on.
@@ -143,7 +143,7 @@ def voxelize(
             raise ValueError(f"batch is {batch.dtype} of the shape {list(batch.shape)}, and int32 [{most}] is needed")
     options = _Options(
         tuple(float(size) for size in voxel_size),
-        tuple(float(number) for number in low or [0.0] * len(voxel_size)),
+        tuple(float(number) for number in ([0.0] * len(voxel_size) if low is None else low)),
         None if high is None else tuple(float(number) for number in high),
         first_column,
         given,

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._global_pooling import GLOBAL_POOLINGS, global_pooling_network
+from .._global_pooling import GLOBAL_POOLINGS, global_pooling_bounds, global_pooling_network
 from ._calls import alike
 from ._cloud import Array, Cloud, padded
 from ._groups import group_gradient
@@ -85,17 +85,24 @@ def global_pool(cloud: Cloud, level: int, x: Any, reduction: str = "max") -> Arr
 
 
 @functools.lru_cache(maxsize=256)
-def _global_network(ndim: int, channels: int, reduction: str, dtype: str, capacity: int, batch_size: int) -> Network:
-    description = global_pooling_network(ndim, channels, reduction)
-    return Network(description, [capacity, batch_size], dtype=dtype, batch_size=batch_size)
+def _global_network(channels: int, reduction: str, dtype: str, capacity: int, batch_size: int) -> Network:
+    return Network(
+        global_pooling_network(channels, reduction),
+        [capacity, batch_size],
+        dtype=dtype,
+        bounds=global_pooling_bounds(capacity, batch_size),
+        batch_size=batch_size,
+    )
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _global_pool(batch_size: int, reduction: str, x: Any, coordinates: Any, count: Any) -> Array:
     capacity = max(x.shape[0], batch_size)  # The level of the clouds is not larger than that of the voxels.
     dtype_of(x)
-    network = _global_network(coordinates.shape[1] - 1, x.shape[1], reduction, str(x.dtype), capacity, batch_size)
-    made = network({}, network.pyramid(coordinates, count), padded(x, capacity))
+    network = _global_network(x.shape[1], reduction, str(x.dtype), capacity, batch_size)
+    # The cloud's own build has checked the batch indices, so that these coordinates always fit.
+    rows = jnp.stack([coordinates[:, 0], jnp.arange(coordinates.shape[0], dtype=jnp.int32)], 1)
+    made = network({}, network.pyramid(rows, count), padded(x, capacity))
     assert isinstance(made, jax.Array)
     return made
 

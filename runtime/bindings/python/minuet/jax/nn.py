@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 try:
+    import flax
     from flax import nnx
 except ImportError as error:
     raise ImportError(
@@ -19,12 +20,14 @@ except ImportError as error:
 
 from .._ahead import shipped_networks
 from .._infos import is_statistic
+from .._versions import require_version
 from ._cloud import Array, Cloud
 from ._convolutions import conv
 from ._geometry import Geometry, Numbers
 from ._network import Network as NetworkFunction
-from ._norms import Statistics, batch_norm
-from ._plans import require_features
+from ._norms import Statistics, batch_norm, norm_operands
+
+require_version("minuet.jax.nn", "flax", flax.__version__, (0, 12))
 
 __all__ = ["BatchNorm", "Conv", "MinkUNet", "Network"]
 
@@ -126,9 +129,13 @@ class BatchNorm(nnx.Module):
         return result
 
     def _by_running_statistics(self, cloud: Cloud, x: Any, residual: Any) -> Array:
-        x = require_features(cloud, "the batch norm", x, self.level)
-        scale = self.scale[...] * jax.lax.rsqrt(self.var[...] + self.epsilon)
-        result = (x.astype(jnp.float32) - self.mean[...]) * scale + self.bias[...]
+        statistics = Statistics(self.mean[...], self.var[...])
+        x, scale, bias, running, residual = norm_operands(
+            cloud, self.level, x, self.scale[...], self.bias[...], statistics, residual
+        )
+        assert running is not None
+        scale = scale * jax.lax.rsqrt(running.variance + self.epsilon)
+        result = (x.astype(jnp.float32) - running.mean) * scale + bias
         result = result if residual is None else result + residual
         result = jax.nn.relu(result) if self.relu else result
         return jnp.where(cloud.is_used(self.level)[:, None], result, 0).astype(x.dtype)
@@ -216,10 +223,11 @@ class MinkUNet(Network):
         level_capacity: the most voxels of each level.
         name: of a shipped MinkUNet (minuet.shipped_networks()).
         channels: the widths; None: those of the shipped one.
-        is_trained: whether calls in training are there.
+        is_trained: whether the model can be called in training.
         momentum: the share of the old running statistics in the new ones, as in flax.
         dtype, bounds, recompute_blocks: as of minuet.jax.Network.
-        parameters, use_running_average, rngs: as of Network.
+        parameters, rngs: as of Network.
+        use_running_average: as of Network; None: not is_trained.
     """
 
     def __init__(
@@ -236,7 +244,7 @@ class MinkUNet(Network):
         bounds: tuple[Numbers, Numbers] | None = None,
         recompute_blocks: bool = False,
         parameters: Mapping[str, Any] | None = None,
-        use_running_average: bool = False,
+        use_running_average: bool | None = None,
         rngs: nnx.Rngs | None = None,
     ) -> None:
         known = {item.name: json.loads(item.description) for item in shipped_networks()}
@@ -255,7 +263,8 @@ class MinkUNet(Network):
             momentum=1 - momentum,
             recompute_blocks=recompute_blocks,
         )
-        super().__init__(network, parameters=parameters, use_running_average=use_running_average, rngs=rngs)
+        is_inference = not is_trained if use_running_average is None else use_running_average
+        super().__init__(network, parameters=parameters, use_running_average=is_inference, rngs=rngs)
 
 
 def _ends_in_head(description: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from torch import nn
 
 from . import functional as F  # noqa: N812
 from ._geometry import Level
-from ._normalization import batch_norm, batches_of, keep, train_in_place
+from ._normalization import batch_norm, batches_of, keep, statistics_of, train_in_place
 from ._rows import gather_rows
 from ._sparse_tensor import SparseTensor
 
@@ -21,21 +21,22 @@ def apply_batch_norm(norm: BatchNorm, features: torch.Tensor, level: Level, *, r
     x = SparseTensor(features, level)
     if x.channels != norm.num_features:
         raise ValueError(f"features have {x.channels} channels, and the batch norm has {norm.num_features}")
-    tracks, group = norm.track_running_stats, group_of(norm)
+    group = group_of(norm)
     if group is None:
         trained = train_in_place(norm, x, None, relu)
         if trained is not None:
             return trained
+    mean, variance, is_training = statistics_of(norm)
     made, kept = batch_norm(
         x,
         norm.weight,
         norm.bias,
-        norm.running_mean if tracks else None,
-        norm.running_var if tracks else None,
-        training=norm.training or not tracks,
+        mean,
+        variance,
+        training=is_training,
         momentum=norm.momentum,
         eps=norm.eps,
-        batches=batches_of(norm, x) if tracks else None,
+        batches=None if mean is None else batches_of(norm, x),
         relu=relu,
         group=group,
     )

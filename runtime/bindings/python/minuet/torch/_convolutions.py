@@ -132,8 +132,9 @@ def _make_run(
 
 
 class _Ones:
-    """Ones in memory of the library, float32, which stay from call to call. A call can have memory of torch's allocator
-    only: torch.compile(mode="reduce-overhead") refuses calls that keep a part of the pool of its graphs."""
+    """Ones in memory of the library, float32, which stay from call to call. They are not in memory of torch's
+    allocator, because torch.compile(mode="reduce-overhead") refuses a call that keeps memory of its graphs' pool after
+    it returns."""
 
     def __init__(self, count: int, place: Place) -> None:
         self._array = place.library_device.to_device(np.ones(count, dtype=np.float32))

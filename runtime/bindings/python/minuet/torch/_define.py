@@ -58,8 +58,8 @@ def _bits_of(*keys: Any) -> int:
     return int(bits.raw_repr())
 
 
-# The keys below autograd of plain tensors that are all on the CPU or all on CUDA devices, also in inference mode, where
-# no mode of torch wants to see the op.
+# The keys below autograd of plain tensors that are all on the CPU or all on CUDA devices, also in inference mode, while
+# no TorchDispatchMode is active.
 _KEYS = torch._C.DispatchKey
 _PLAIN = frozenset(
     bits for key in (_KEYS.CPU, _KEYS.CUDA) for bits in (_bits_of(key), _bits_of(key, _KEYS.ADInplaceOrView))

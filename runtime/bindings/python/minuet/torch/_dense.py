@@ -62,7 +62,11 @@ def to_dense(
         shape: cells along each axis of the level; None: those of the geometry. Voxels outside are left out.
         batch_size: how many clouds; 0: that of the geometry.
         channels_last: [batch, axes..., channels], which saves a copy.
+
+    Raises:
+        ValueError: in exact mode, voxels occur twice or are out of the bounds of the geometry.
     """
+    x.level.require_valid()
     lengths = _lengths(x.level, shape, batch_size)
     number = number_cells(x.level.coordinates, x.level.count, lengths)
     return fill_cells(x.features, number, lengths, channels_last=channels_last)

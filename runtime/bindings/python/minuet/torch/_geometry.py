@@ -36,7 +36,7 @@ CapacityOf = Callable[[Level, Rule], int]
 
 
 class _KnownLevel(NamedTuple):
-    """A level that one pyramid has together with all others.
+    """A level of the pyramid that holds all levels of a network.
 
     Attributes:
         capacity, count: as of Level.
@@ -295,6 +295,16 @@ class Geometry:
         """Raises an error for bits of a status, with a row that shows the reason."""
         if bits:
             raise_status(bits, what, level.coordinates, level.bounds)
+
+    def require_valid(self, level: Level) -> None:
+        """In exact mode, raises ValueError where coordinates that were given occur twice or are out of their range. The
+        first set or map that is made of them is checked too, and nothing is checked again."""
+        if self._is_checked or not self.is_exact or level.parent is not None:
+            return
+        key = pyramid_text(self.ndim, ((level.capacity,),), (), self._bounds_of(level), False)
+        _, _, status = pyramid(level.coordinates, None, key)
+        self._raise(read_numbers(self._with_bounds(status, level))[0], "the dense tensor", level)
+        self._is_checked = True
 
     def _build(self, made: KernelMap, purposes: int, *, has_map: bool = True) -> tuple[Built, torch.Tensor]:
         """Builds the pyramid of a map for these purposes. Returns where the map is, and the counts."""

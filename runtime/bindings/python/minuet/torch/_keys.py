@@ -240,7 +240,7 @@ def constant(function: Callable[Given, str]) -> Callable[Given, str]:
     result as a constant."""
     traced = torch.compiler.assume_constant_result(function)
 
-    @functools.wraps(function)
+    @functools.wraps(function, updated=())  # The mark is an attribute of `function`, and belongs to it alone.
     def call(*arguments: Given.args, **named: Given.kwargs) -> str:
         if not torch.compiler.is_compiling():
             return function(*arguments, **named)
@@ -251,8 +251,8 @@ def constant(function: Callable[Given, str]) -> Callable[Given, str]:
 
 
 def _fixed(value: Any) -> Any:
-    """Returns the same as a constant of the graph. The compiler has numbers that it takes for variable ones, such as a
-    number of rows that was another one in the call before."""
+    """Returns the same as a constant of the graph. torch.compile treats some integers as symbolic, for example a row
+    count that has changed since the previous call."""
     if isinstance(value, tuple):
         return tuple(_fixed(item) for item in value)
     return operator.index(value) if isinstance(value, int) and not isinstance(value, bool) else value

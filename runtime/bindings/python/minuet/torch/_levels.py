@@ -212,6 +212,7 @@ class Level:
     @property
     def clouds(self) -> torch.Tensor:
         """The batch index of each row, int32 [rows]; 0 for rows past the count."""
+        self.require_unchanged()
         if self._clouds is None:
             coordinates = self.coordinates
             with self.geometry.session.building():
@@ -231,6 +232,11 @@ class Level:
                 "the coordinates were changed in place after ops had made sets and maps of them: change a copy, and "
                 "make a new tensor of it"
             )
+
+    @uncompiled_in_exact_mode
+    def require_valid(self) -> None:
+        """In exact mode, raises ValueError where coordinates occur twice or are out of their range."""
+        self.geometry.require_valid(self)
 
     def mask(self, features: torch.Tensor) -> torch.Tensor:
         """Returns features with zeros in the rows past the count, which is what every op gives."""

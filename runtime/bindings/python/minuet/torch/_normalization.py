@@ -61,6 +61,11 @@ def batch_norm(
         raise ValueError("the residual is on another level than x: bring both to one level first")
     added = None if residual is None else residual.features
     x.require_device(added, weight, bias, running_mean, running_variance, batches)
+    if batches is not None and (batches.dtype != torch.int64 or batches.shape != (1,)):
+        raise ValueError(
+            f"batches is {batches.dtype} of the shape {list(batches.shape)}, and int64 [1] is needed, such as "
+            "num_batches_tracked.view(1) of a module of torch"
+        )
     kept: Statistics | None = None
     if training and momentum == 0.0 and running_mean is not None and running_variance is not None:
         # No share of the batch goes into the running statistics, which stay as they are.
@@ -97,6 +102,16 @@ def batch_norm(
     output = output if added is None else output + added.float()
     output = torch.relu(output) if relu else output
     return SparseTensor(x.level.mask(output.to(x.features.dtype)), x.level), None
+
+
+def statistics_of(norm: _BatchNorm) -> tuple[torch.Tensor | None, torch.Tensor | None, bool]:
+    """Returns the running statistics that a call of a module of torch reads or updates, and whether it normalizes by
+    those of the batch. `track_running_stats` counts in training alone, also where it was set after the module was made,
+    as in torch."""
+    is_training = norm.training or norm.running_mean is None or norm.running_var is None
+    if norm.training and not norm.track_running_stats:
+        return None, None, is_training
+    return norm.running_mean, norm.running_var, is_training
 
 
 def batches_of(norm: _BatchNorm, x: SparseTensor) -> torch.Tensor | None:
@@ -166,16 +181,17 @@ class BatchNorm(_BatchNorm):
             features = train_in_place(self, x, residual, self.relu)
             if features is not None:
                 return x.replace(features)
+        mean, variance, is_training = statistics_of(self)
         result, kept = batch_norm(
             x,
             self.weight,
             self.bias,
-            self.running_mean,
-            self.running_var,
-            training=self.training or self.running_mean is None,
+            mean,
+            variance,
+            training=is_training,
             momentum=self.momentum,
             eps=self.eps,
-            batches=batches_of(self, x),
+            batches=None if mean is None else batches_of(self, x),
             residual=residual,
             relu=self.relu,
             group=self.group,

@@ -50,11 +50,10 @@ class _Block:
         self.reference = reference(arguments)
 
     def set_tensors(self, places: Sequence[tuple[int, int]], tensors: Sequence[torch.Tensor | None], rows: int) -> None:
-        """Writes the addresses of features with so many rows."""
+        """Writes the addresses of features with so many rows. None: there are none."""
         words = self.words
         for (data, number), tensor in zip(places, tensors, strict=True):
-            if tensor is not None:
-                words[data], words[number] = tensor.data_ptr(), rows
+            words[data], words[number] = (0, 0) if tensor is None else (tensor.data_ptr(), rows)
 
     def set_words(self, places: Sequence[int], values: Sequence[torch.Tensor | int | None]) -> None:
         """Writes the addresses of other tensors, and numbers."""

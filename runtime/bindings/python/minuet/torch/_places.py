@@ -231,8 +231,8 @@ def rows_of(features: torch.Tensor) -> torch.Tensor:
 def with_room(features: torch.Tensor, rows: int) -> torch.Tensor:
     """Returns the same features in memory that has at least so many rows. Those behind the features have no meaning.
 
-    The library reads the rows that are in use only. But an input has as many rows as the capacity of its level for it,
-    and it refuses a call that writes any of that memory. In exact mode, results of convolutions, poolings and norms
+    The library reads only the rows in use. But it treats an input as if it had as many rows as its level's capacity,
+    and refuses a call that writes to any of that memory. In exact mode, results of convolutions, poolings and norms
     have so much memory (without_view); other tensors are copied.
     """
     features = rows_of(features)

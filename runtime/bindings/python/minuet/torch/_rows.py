@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .._global_pooling import GLOBAL_POOLINGS, global_pooling_network
+from .._global_pooling import GLOBAL_POOLINGS, global_pooling_bounds, global_pooling_network
 from .._plan import Plan
 from .._points import Devoxelizer, PointBlend, PointFeature, Voxelizer, Voxels
 from .._pyramid import Pyramid
@@ -288,11 +288,17 @@ voxelize = define(
 class _GlobalPooling:
     """A network of one op, with the pyramid that it runs on."""
 
-    def __init__(self, channels: int, ndim: int, reduction: str, dtype: DType, capacity: int, batch_size: int) -> None:
-        description = global_pooling_network(ndim, channels, reduction)
+    def __init__(self, channels: int, reduction: str, dtype: DType, capacity: int, batch_size: int) -> None:
+        description = global_pooling_network(channels, reduction)
         self.plan = Plan.network(context(), description=description, dtype=dtype, dataflow="fused")
         capacities = [capacity] + [batch_size] * (self.plan.info.levels - 1)
-        self.pyramid = Pyramid(context(), network=self.plan, level_capacity=capacities, batch_size=batch_size)
+        self.pyramid = Pyramid(
+            context(),
+            network=self.plan,
+            level_capacity=capacities,
+            bounds=global_pooling_bounds(capacity, batch_size),
+            batch_size=batch_size,
+        )
 
     def load(self, device: Any) -> None:
         """Loads the plan and the kernels that build pyramids."""
@@ -305,14 +311,16 @@ def _global_pooling(
     capacity: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     place = place_of(features.device)
-    key = (features.shape[1], coordinates.shape[1] - 1, reduction, exact_dtype_of(features), capacity, batch_size)
+    key = (features.shape[1], reduction, exact_dtype_of(features), capacity, batch_size)
     op = _loaded(place, ("global pooling", *key), lambda: _GlobalPooling(*key))
     device, stream = place.library_device, place.stream()
     sizes = op.pyramid.bytes(place.arch)
     buffer, workspace = place.empty_bytes(sizes[0]), place.empty_bytes(sizes[1])
     status = torch.empty(1, dtype=torch.int32, device=place.device)
+    numbers = torch.arange(coordinates.shape[0], dtype=torch.int32, device=place.device)
+    made_up = torch.stack([coordinates[:, 0], numbers], 1)
     op.pyramid.build(
-        device, plain(coordinates), plain(count), buffer=buffer, workspace=workspace, status=status, stream=stream
+        device, plain(made_up), plain(count), buffer=buffer, workspace=workspace, status=status, stream=stream
     )
     rows = with_room(features.detach(), capacity)
     if rows.shape[0] < capacity:

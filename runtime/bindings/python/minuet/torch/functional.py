@@ -336,9 +336,9 @@ def global_pooling(x: SparseTensor, reduction: str = "max", batch_size: int = 0)
     if not batch:
         raise ValueError("a global pooling needs a batch size: give it here, or to the Geometry of the coordinates")
     level, geometry = x.level, x.geometry
-    result, status = _global_pooling(
-        x.features, level.coordinates, level.count, reduction, batch, max(level.capacity, batch)
-    )
+    coordinates = level.coordinates
+    level.require_unchanged()  # The level keeps which batch size its coordinates fit.
+    result, status = _global_pooling(x.features, coordinates, level.count, reduction, batch, max(level.capacity, batch))
     if not geometry.is_exact:
         geometry.session.statuses.append(status)
     elif not 0 < level.known_batch <= batch:

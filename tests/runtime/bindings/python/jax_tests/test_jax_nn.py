@@ -10,6 +10,7 @@ nnx = pytest.importorskip("flax.nnx")
 sparse = pytest.importorskip("minuet.jax", exc_type=ImportError)
 
 import jax.numpy as jnp  # noqa: E402
+from conftest import run_python  # noqa: E402
 from jax_problems import cells, expect_close, in_double, normal, poisoned, same_bits  # noqa: E402
 
 GEOMETRY = sparse.Geometry(
@@ -51,7 +52,8 @@ def train(model, cloud, x, wanted, steps, rate=0.1):
     return [float(step(model, cloud, x, wanted)) for _ in range(steps)]
 
 
-def test_a_model_of_ops_learns(generator):
+def test_a_model_of_ops_learns():
+    generator = np.random.default_rng(0)  # The bound of the loss holds for usual draws, not for all.
     points = cells(generator, 50)
     cloud = sparse.pyramid(GEOMETRY, points)
     sparse.check(cloud)
@@ -125,12 +127,63 @@ def test_batch_norm(generator, dtype, has_residual, relu):
     assert same_bits(nnx.to_pure_dict(nnx.state(module)), values)
 
 
+@pytest.mark.parametrize("is_inference", [False, True])
+def test_what_batch_norm_refuses(generator, is_inference):
+    """In both modes alike."""
+    cloud = sparse.pyramid(GEOMETRY, cells(generator, 50))
+    module = sparse.nn.BatchNorm(0, 5, use_running_average=is_inference)
+    x = normal(generator, 64, 5)
+    for residual in (x[:, :1], x.astype(jnp.float16)):
+        with pytest.raises(ValueError, match="the residual is"):
+            module(cloud, x, residual)
+    with pytest.raises(ValueError, match=r"weight has the shape \[5\], and \[1\] is needed"):
+        module(cloud, x[:, :1])
+
+
+def test_a_momentum_of_one_keeps_the_statistics(generator):
+    """No share of a batch goes into them, and the outputs are those of another momentum."""
+    points, x = cells(generator, 50), normal(generator, 64, 5)
+    cloud = sparse.pyramid(GEOMETRY, points)
+    modules = [sparse.nn.BatchNorm(0, 5, momentum=momentum) for momentum in (1.0, 0.5)]
+    values = {"mean": normal(generator, 5), "var": normal(generator, 5) ** 2}
+    nnx.update(modules[0], values)
+    kept, other = (module(cloud, x) for module in modules)
+    assert same_bits(kept, other)
+    assert same_bits((modules[0].mean[...], modules[0].var[...]), (values["mean"], values["var"]))
+
+    seed = int(generator.integers(1 << 30))
+    kept, other = (minkunet(np.random.default_rng(seed), momentum=momentum) for momentum in (1.0, 0.5))
+    before, x = kept.get_parameters(), normal(generator, 64, 4)
+    outputs = [model(model.pyramid(points), x) for model in (kept, other)]
+    assert same_bits(*outputs)
+    assert same_bits(kept.get_parameters(), before)
+    assert not same_bits(other.get_parameters(), before)
+
+
+@pytest.mark.parametrize("momentum", [-0.5, 1.5])
+def test_a_momentum_out_of_range(generator, momentum):
+    cloud = sparse.pyramid(GEOMETRY, cells(generator, 50))
+    with pytest.raises(ValueError, match="momentum is"):
+        sparse.nn.BatchNorm(0, 5, momentum=momentum)(cloud, normal(generator, 64, 5))
+    with pytest.raises(ValueError, match="momentum is"):
+        minkunet(generator, momentum=momentum)
+
+
+@pytest.mark.parametrize(("version", "is_taken"), [("0.11.2", False), ("0.12.0", True), ("1.0.0", True)])
+def test_the_import_checks_the_version_of_flax(version, is_taken):
+    done = run_python(f"import flax; flax.__version__ = {version!r}; import minuet.jax.nn")
+    assert (done.returncode == 0) == is_taken, done.stderr
+    if not is_taken:
+        assert "minuet.jax.nn needs flax 0.12 or newer, and this is flax 0.11.2" in done.stderr.splitlines()[-1]
+
+
 def minkunet(generator, **options):
     seed = int(generator.integers(1 << 30))
     return sparse.nn.MinkUNet(4, 6, [64] * 5, channels=[8] * 9, rngs=nnx.Rngs(seed), **options)
 
 
-def test_minkunet_learns(generator):
+def test_minkunet_learns():
+    generator = np.random.default_rng(0)  # As in test_a_model_of_ops_learns.
     model = minkunet(generator)
     cloud = model.pyramid(cells(generator, 50))
     sparse.check(cloud)
@@ -225,7 +278,7 @@ def test_what_is_refused(generator):
         sparse.nn.MinkUNet(4, 6, [64] * 5, name="spunet34", rngs=nnx.Rngs(0))
     inference = minkunet(generator, is_trained=False)
     cloud = inference.pyramid(cells(generator, 50))
+    assert inference(cloud, normal(generator, 64, 4)).shape == (64, 6)
+    inference.train()
     with pytest.raises(ValueError, match="for inference only"):
         inference(cloud, normal(generator, 64, 4))
-    inference.eval()
-    assert inference(cloud, normal(generator, 64, 4)).shape == (64, 6)

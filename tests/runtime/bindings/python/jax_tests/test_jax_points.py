@@ -146,6 +146,17 @@ def test_one_program_from_points_to_a_classifier(generator):
     assert abs(slope - expected) < 2e-2 * expected
 
 
+def test_ranges_as_arrays():
+    points = np.array([[0.5, 1, 2], [2, 1, 0]], np.float32)
+    low, high = np.zeros(3), np.full(3, 1.5)
+    made, of_tuples = (
+        sparse.voxelize(points, np.ones(3), low=kind(low), high=kind(high + 1)) for kind in (np.asarray, tuple)
+    )
+    assert same_bits(made, of_tuples)
+    with pytest.raises(ValueError, match="low has 0 numbers"):
+        sparse.voxelize(points, (1, 1, 1), low=())
+
+
 def test_limits_of_voxels():
     points = np.array([[0, 0, 0], [1, 0, 0], [0.5, 0, 0], [9, 0, 0], [2, 0, 0]], np.float32)
     made = sparse.voxelize(
@@ -221,6 +232,28 @@ def test_global_pool(generator, dtype, reduction, level):
     expect_close(gradient[:used], wide, dtype)
     assert not gradient[used:].any()
     assert same_bits(both(*given), (result, (gradient,)))  # op by op, without jit
+
+
+@pytest.mark.parametrize(
+    ("bounds", "far"),
+    [
+        (([0, 0, 0, 0], [8999, 2**20, 3, 3]), [0, 2**20, 0, 0]),
+        (([0, -(2**30), 0, 0], [8999, 1 - 2**30, 3, 3]), [0, -(2**30), 0, 0]),
+        (([0, 0, 0, 0, 0], [8999, 2**15, 3, 3, 3]), [0, 2**15, 0, 0, 0]),
+    ],
+)
+def test_global_pool_within_declared_bounds(generator, bounds, far):
+    """A cloud may have any coordinates within the bounds of its geometry, and any number of clouds."""
+    ndim = len(far) - 1
+    geometry = sparse.Geometry([sparse.Level(6)], {}, ndim=ndim, bounds=bounds, batch_size=9000)
+    points = np.array([far, [8500, bounds[0][1], *[1] * (ndim - 1)], [0, *far[1:-1], 3]], np.int32)
+    cloud = sparse.pyramid(geometry, points)
+    sparse.check(cloud)
+    x, out = normal(generator, 3, 2), normal(generator, 9000, 2)
+    given = poisoned(x, 6)
+    result, back = jax.vjp(lambda x: sparse.global_pool(cloud, 0, x, "sum"), given)
+    assert same_bits(result, jnp.zeros((9000, 2)).at[0].set(x[0] + x[2]).at[8500].set(x[1]))
+    assert same_bits(back(out)[0], jnp.zeros((6, 2)).at[:3].set(out[jnp.array([0, 8500, 0])]))
 
 
 def test_equal_maxima_of_a_cloud():

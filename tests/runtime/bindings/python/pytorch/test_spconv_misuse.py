@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import minuet.torch  # noqa: E402
 import minuet.torch.spconv as spconv  # noqa: E402
 import numpy as np  # noqa: E402
 from spconv_problems import BATCH, SHAPE, draw_cloud, draw_features, small  # noqa: E402
@@ -74,6 +75,67 @@ def test_indices_that_change_in_place():
         layer(y)
 
 
+def of_rows(*rows: list[int], dtype: torch.dtype = torch.float32) -> spconv.SparseConvTensor:
+    """Returns a tensor of one cloud, whose row i has the features i + 1."""
+    features = torch.arange(1, len(rows) + 1, dtype=dtype)[:, None].expand(-1, 2).clone()
+    return spconv.SparseConvTensor(features, torch.tensor(rows, dtype=torch.int32), [4, 4, 4], 1)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ([0, 1, 1, 1], r"more than once; row \d is \[0, 1, 1, 1\]"),
+        ([0, 1, 4, 1], r"outside of the bounds .*; row 1 is \[0, 1, 4, 1\]"),
+        ([0, 1, -1, 1], r"outside of the bounds .*; row 1 is \[0, 1, -1, 1\]"),
+        ([1, 1, 1, 1], r"outside of the bounds .*; row 1 is \[1, 1, 1, 1\]"),
+    ],
+)
+def test_dense_tensors_of_wrong_voxels(row, message):
+    x = of_rows([0, 1, 1, 1], row)
+    for dense in (x.dense, x.dense, lambda: spconv.ToDense()(x), torch.compile(lambda: x.dense(), backend="eager")):
+        with pytest.raises(ValueError, match=f"the dense tensor cannot be made: .*{message}"):
+            dense()
+
+
+def test_a_dense_tensor_is_checked_once(monkeypatch):
+    geometry = minuet.torch._geometry
+    built: list[str] = []
+    pyramid = geometry.pyramid
+    monkeypatch.setattr(geometry, "pyramid", lambda *given: built.append(given[2]) or pyramid(*given))
+    x, convolved = small(), spconv.SubMConv3d(4, 4, 3)(small())
+    assert len(built) == 1
+    x.dense(), x.dense(), convolved.dense()
+    assert len(built) == 2
+
+
+def test_sums_with_a_voxel_that_occurs_twice():
+    twice, other = of_rows([0, 0, 0, 0], [0, 0, 0, 0]), of_rows([0, 1, 0, 0])
+    for tensors, place in (((twice, other), 0), ((other, twice), 1)):
+        with pytest.raises(ValueError, match=f"tensor {place} has 2 rows, but only 1 different voxels"):
+            spconv.functional.sparse_add(*tensors)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.int64])
+def test_sums_in_each_dtype(dtype):
+    x, y = of_rows([0, 1, 0, 0], [0, 0, 0, 0], dtype=dtype), of_rows([0, 0, 0, 0], [0, 2, 0, 0], dtype=dtype)
+    total = spconv.functional.sparse_add(x, y)
+    assert total.features.dtype == dtype
+    assert total.indices.tolist() == [[0, 0, 0, 0], [0, 1, 0, 0], [0, 2, 0, 0]]
+    assert total.features.tolist() == [[3, 3], [1, 1], [2, 2]]
+    same = spconv.functional.sparse_add(x, x)
+    assert same.features.tolist() == [[2, 2], [4, 4]]
+
+
+def test_gradients_of_a_sum_in_float64():
+    x, y = of_rows([0, 1, 0, 0], [0, 0, 0, 0]), of_rows([0, 0, 0, 0], [0, 2, 0, 0])
+    given = [torch.randn(2, 2, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+
+    def add(*features: torch.Tensor) -> torch.Tensor:
+        return spconv.functional.sparse_add(*map(spconv.SparseConvTensor.replace_feature, (x, y), features)).features
+
+    assert torch.autograd.gradcheck(add, given)
+
+
 def test_known_voxels_in_another_shape():
     y = spconv.SparseConv3d(4, 4, 3, 2, 1, indice_key="k")(small())
     other = spconv.SparseConvTensor(y.features, y.indices, [4, 4, 4], 1, indice_dict=y.indice_dict)
@@ -115,6 +177,27 @@ def test_a_momentum_of_zero_keeps_the_statistics():
     norm = nn.BatchNorm1d(4, momentum=0.0)
     spconv.SparseSequential(norm)(small())
     assert torch.equal(norm.running_mean, torch.zeros(4))
+
+
+@pytest.mark.parametrize("make", [nn.BatchNorm1d, minuet.torch.BatchNorm])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("tracks", [(True, True), (True, False), (False, False), (False, True)])
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_running_statistics_that_are_turned_on_and_off(make, training, tracks, momentum):
+    """As in torch: a module that tracked them before normalizes by them in evaluation, and keeps them in training."""
+    made_with, then = tracks
+    wanted = nn.BatchNorm1d(4, momentum=momentum, track_running_stats=made_with)
+    norm = make(4, momentum=momentum, track_running_stats=made_with)
+    x = small()
+    run = norm if isinstance(norm, minuet.torch.BatchNorm) else spconv.SparseSequential(norm)
+    given = x.sparse() if run is norm else x
+    wanted(x.features), run(given)
+    wanted.train(training), run.train(training)
+    wanted.track_running_stats = norm.track_running_stats = then
+    torch.testing.assert_close(run(given).features, wanted(x.features))
+    assert list(norm.state_dict()) == list(wanted.state_dict())
+    for name, expected in wanted.state_dict().items():
+        torch.testing.assert_close(norm.state_dict()[name], expected)
 
 
 def test_sums_under_autocast():

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import minuet.torch as sparse  # noqa: E402
-from minuet.torch import _pyramids  # noqa: E402
+from minuet.torch import _norms, _pyramids  # noqa: E402
 from minuet.torch import functional as F  # noqa: E402, N812
 from minuet.torch._places import new_cache  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
@@ -56,6 +56,17 @@ def test_errors_of_coordinates_say_why(generator, coordinates):
         sparse.Geometry(coordinates, count=torch.tensor([3], dtype=torch.int32))
 
 
+def test_whole_clouds_of_coordinates_that_change_in_place(generator, coordinates):
+    """What a level keeps of its coordinates would be that of the old ones."""
+    pooled, listed = (sparse.SparseTensor.of(normal(generator, 40, 4), coordinates.clone()) for _ in range(2))
+    calls = (lambda: F.global_pooling(pooled, "sum", 2), lambda: listed.level.clouds)
+    for x, call in zip((pooled, listed), calls, strict=True):
+        call(), call()
+        x.coordinates[0, 0] = 5
+        with pytest.raises(ValueError, match="changed in place"):
+            call()
+
+
 def test_threads_on_one_fresh_tensor(generator, coordinates):
     features = normal(generator, 40, 4)
     weights = [normal(generator, 27, 4, 4), normal(generator, 8, 4, 4)]
@@ -98,6 +109,34 @@ def test_wrong_parameters(generator, coordinates):
         F.batch_norm(x, torch.zeros(4, device="meta"))
     with pytest.raises(ValueError, match="4 channels"):
         sparse.BatchNorm(5, affine=False)(x)
+
+
+def test_wrong_numbers_of_batches(generator, coordinates):
+    x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates)
+    mean, variance = torch.zeros(4), torch.ones(4)
+    for momentum in (None, 0.1, 0.0):
+        for batches in (
+            torch.tensor([3.0]),
+            torch.tensor([3], dtype=torch.int32),
+            torch.tensor(3),
+            torch.tensor([3, 4]),
+        ):
+            with pytest.raises(ValueError, match=r"batches is torch\..*, and int64 \[1\] is needed"):
+                F.batch_norm(x, None, None, mean, variance, momentum=momentum, batches=batches)
+        _, kept = F.batch_norm(x, None, None, mean, variance, momentum=momentum, batches=torch.tensor([3]))
+        assert kept.batches.tolist() == [4]
+
+
+def test_a_norm_forgets_tensors_of_the_call_before():
+    """The next call of a block may be without one of them, whose memory may be gone."""
+    kind = _norms._FORWARD
+    block = _norms._Block(kind, ["input", "output", "residual"], _norms._abi.minuet_tensor(None, 0, 4, 4, 0))
+    places = _norms._tensor_words(kind, "input", "output", "residual")
+    features = torch.zeros(7, 4)
+    block.set_tensors(places, (features, features, features), 7)
+    assert [block.words[word] for place in places for word in place] == [features.data_ptr(), 7] * 3
+    block.set_tensors(places, (features, features, None), 7)
+    assert [block.words[word] for word in places[2]] == [0, 0]
 
 
 def test_another_default_dtype(generator, coordinates):

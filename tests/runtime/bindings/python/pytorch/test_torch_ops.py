@@ -230,6 +230,19 @@ def test_global_pooling(generator, capacity, reduction):
     assert not features.grad[60:].any()
 
 
+@pytest.mark.parametrize("capacities", [None, []])
+def test_global_pooling_within_declared_bounds(capacities):
+    """A cloud may have any coordinates within the bounds of its geometry, and any number of clouds."""
+    coordinates = torch.tensor([[0, 2**20, 0, 0], [8500, 0, 1, 1], [0, 2**20, 0, 3]], dtype=torch.int32)
+    bounds = ([0, 0, 0, 0], [8999, 2**20, 3, 3])
+    geometry = sparse.Geometry(coordinates, bounds=bounds, batch_size=9000, capacities=capacities)
+    features = torch.tensor([[1.0], [2.0], [4.0]])
+    y = F.global_pooling(sparse.SparseTensor(features, geometry.level), "sum")
+    assert geometry.is_exact or not int(geometry.status())
+    assert y.nonzero()[:, 0].tolist() == [0, 8500]
+    assert y[[0, 8500]].tolist() == [[5.0], [2.0]]
+
+
 def test_gather_rows(generator):
     features = normal(generator, 9, 4).requires_grad_()
     at = torch.from_numpy(generator.integers(-1, 9, 40).astype(np.int32))

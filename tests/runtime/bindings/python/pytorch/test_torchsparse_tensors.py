@@ -52,6 +52,15 @@ def test_the_host_reads_the_number_of_clouds_once(monkeypatch):
     assert y.clouds() == 2
 
 
+def test_the_number_of_clouds_of_coordinates_that_change_in_place():
+    x = small()
+    assert x.clouds() == 2
+    x.coords[:, 0] = 0
+    for pool in (torchsparse.nn.GlobalAvgPool(), torchsparse.nn.GlobalMaxPool()):
+        with pytest.raises(ValueError, match="changed in place"):
+            pool(x)
+
+
 def test_sums_of_tensors_without_voxels():
     empty = torchsparse.SparseTensor(torch.ones(0, 4), torch.zeros(0, 4, dtype=torch.int32))
     assert torchsparse.generative_add(empty, empty).feats.shape == (0, 4)
@@ -62,6 +71,14 @@ def test_sums_of_tensors_without_voxels():
 
 
 def test_numbers_that_are_no_integers():
-    with pytest.raises(TypeError, match=r"the argument is 1.5: give an integer, or one for each of the 3 axes"):
-        torchsparse.nn.Conv3d(4, 4, 3, stride=1.5)
-    assert torchsparse.utils.make_ntuple(torch.tensor([1, 2, 3]), 3) == (1, 2, 3)
+    for name in ("kernel_size", "stride", "padding"):
+        for wrong in (1.5, [1, 1.5, 1], torch.tensor([1, 1.5, 1])):
+            with pytest.raises(TypeError, match=rf"{name} is .*1\.5.*: give an integer, or one for each of the 3 axes"):
+                torchsparse.nn.Conv3d(4, 4, **{"kernel_size": 3, name: wrong})
+    with pytest.raises(TypeError, match=r"spatial_range is \[2, 4, 4, 4\.5\]"):
+        small(spatial_range=[2, 4, 4, 4.5])
+    with pytest.raises(ValueError, match="stride has 2 numbers, and there are 3 axes"):
+        torchsparse.nn.Conv3d(4, 4, 3, stride=[1, 2])
+    for numbers in (torch.tensor([1, 2, 3]), torch.tensor([1.0, 2.0, 3.0]), (1.0, 2, 3.0), [1, 2.0, 3]):
+        assert torchsparse.utils.make_ntuple(numbers, 3) == (1, 2, 3)
+    assert torchsparse.utils.make_ntuple(2.0, 3) == (2, 2, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -56,7 +57,8 @@ def test_steps_in_both_modes(tmp_path):
         assert row["voxels"] == 500
         assert 0 < row["wall_ms"]["p10"] <= row["wall_ms"]["median"] <= row["wall_ms"]["p90"]
         assert row["last_loss"] < row["first_loss"]
-    assert rows[0]["first_loss"] == rows[1]["first_loss"]
+    # The modes may run other kernels, which add in another order.
+    assert math.isclose(rows[0]["first_loss"], rows[1]["first_loss"], rel_tol=1e-3)
 
 
 def test_single_ops(tmp_path):

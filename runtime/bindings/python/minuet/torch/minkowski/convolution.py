@@ -104,7 +104,8 @@ class MinkowskiConvolutionBase(nn.Module):
                 kernel_size, stride, dilation, expand_coordinates=expand_coordinates, dimension=dimension
             )
         else:
-            # The argument of the layer counts, as in MinkowskiEngine. Other layers may have the same generator.
+            # The argument of the layer counts, as in MinkowskiEngine. The layer has a copy, unlike there, because other
+            # layers may have the same generator.
             kernel_generator = copy.copy(kernel_generator)
             kernel_generator.expand_coordinates = expand_coordinates
         self.in_channels, self.out_channels, self.is_transpose = in_channels, out_channels, is_transpose

@@ -320,7 +320,11 @@ class SparseConvTensor:
 
     def dense(self, channels_first: bool = True) -> torch.Tensor:
         """Returns [batch, channels, axes...], or with channels_first=False [batch, axes..., channels], with 0 where no
-        voxel is."""
+        voxel is.
+
+        Raises:
+            ValueError: in exact mode, voxels occur twice, or are outside of the spatial shape or the batch.
+        """
         return to_dense(self.sparse(), self.spatial_shape, self.batch_size, channels_last=not channels_first)
 
     def sparse(self) -> SparseTensor:

@@ -19,11 +19,19 @@ from .._sparse_tensor import shallow_copy
 Three = tuple[int, int, int]
 
 
-def make_ntuple(x: Any, ndim: int) -> tuple[int, ...]:
-    """Returns one number for each axis, of a number, a sequence or a tensor."""
+def make_ntuple(x: Any, ndim: int, what: str = "the argument") -> tuple[int, ...]:
+    """Returns one integer for each axis, of a number, a sequence or a tensor, whose floats have to be whole. `what` is
+    the name of the argument, for errors."""
     if isinstance(x, torch.Tensor):
         x = x.reshape(-1).tolist()
-    return tuple(axes(x, ndim, "the argument"))
+    if isinstance(x, (list, tuple)):
+        return tuple(axes([_whole(number) for number in x], ndim, what))
+    return tuple(axes(_whole(x), ndim, what))
+
+
+def _whole(number: Any) -> Any:
+    """Returns a float without a fraction as an int, and all else as it is."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 @dataclass(frozen=True)
@@ -86,8 +94,8 @@ class SparseTensor:
         capacities: CapacityOf | Sequence[int] | None = None,
     ) -> None:
         self.feats, self.coords = feats, coords
-        self.stride: Any = make_ntuple(stride, 3)
-        self.spatial_range = None if spatial_range is None else make_ntuple(spatial_range, 4)
+        self.stride: Any = make_ntuple(stride, 3, "stride")
+        self.spatial_range = None if spatial_range is None else make_ntuple(spatial_range, 4, "spatial_range")
         self._caches = TensorCache()
         if count is not None or capacities is not None:
             if self.spatial_range is None:
@@ -150,8 +158,9 @@ class SparseTensor:
         if self.spatial_range is not None:
             return self.spatial_range[0]
         level, known = self.level, self._caches.clouds
+        batch = level.coordinates[:, 0]
+        level.require_unchanged()
         if level not in known:
-            batch = level.coordinates[:, 0]
             known[level] = 1 + read_numbers(batch.max().view(1))[0] if len(batch) else 0
         return known[level]
 
@@ -181,7 +190,7 @@ class SparseTensor:
 
     @s.setter
     def s(self, stride: Any) -> None:
-        self.stride = make_ntuple(stride, 3)
+        self.stride = make_ntuple(stride, 3, "stride")
 
     def to(self, device: Any, non_blocking: bool = True) -> SparseTensor:
         """Moves this tensor, and returns it.

@@ -61,9 +61,9 @@ def conv3d(
             stride.
         config, training: taken, and without effect.
     """
-    size, steps = make_ntuple(kernel_size, 3), make_ntuple(stride, 3)
-    pads = make_ntuple(padding, 3)
-    if max(make_ntuple(dilation, 3)) > 1:
+    size, steps = make_ntuple(kernel_size, 3, "kernel_size"), make_ntuple(stride, 3, "stride")
+    pads = make_ntuple(padding, 3, "padding")
+    if max(make_ntuple(dilation, 3, "dilation")) > 1:
         raise ValueError(
             f"dilation is {dilation}, which TorchSparse takes and ignores: give 1, which is what it computes"
         )

@@ -45,10 +45,11 @@ class Conv3d(nn.Module):
     ) -> None:
         super().__init__()
         self.in_channels, self.out_channels = in_channels, out_channels
-        self.kernel_size, self.stride = make_ntuple(kernel_size, 3), make_ntuple(stride, 3)
+        self.kernel_size = make_ntuple(kernel_size, 3, "kernel_size")
+        self.stride = make_ntuple(stride, 3, "stride")
         self.padding = tuple(
             (size - 1) // 2 if size % 2 == 1 and step == 1 else pad
-            for size, step, pad in zip(self.kernel_size, self.stride, make_ntuple(padding, 3), strict=True)
+            for size, step, pad in zip(self.kernel_size, self.stride, make_ntuple(padding, 3, "padding"), strict=True)
         )
         self.dilation, self.transposed, self.generative = dilation, transposed, generative
         self.kernel_volume = math.prod(self.kernel_size)
