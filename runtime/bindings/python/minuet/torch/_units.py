@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from . import _convolutions, _norms
@@ -61,27 +62,30 @@ class _Unit(torch.autograd.Function):
 _apply = super(torch.autograd.Function, _Unit).apply
 
 
-def unit(norm: _BatchNorm, relu: bool) -> Callable[..., torch.Tensor]:
-    """Returns a function that does what convolve() does, and then normalizes in training and applies the ReLU."""
+def unit(
+    convolution: nn.Module, norm: _BatchNorm, features: torch.Tensor, relu: bool
+) -> Callable[..., torch.Tensor] | None:
+    """Returns a function that does what convolve() does for a layer, and then normalizes in training and applies the
+    ReLU. Returns None where that cannot be one step of autograd."""
+    if not norm.training or not torch.is_grad_enabled():
+        return None
+    if convolution._modules or norm._modules:
+        return None  # Parametrizations compute a parameter each time that it is read, which would be once too often.
+    own, parameters = convolution._parameters, norm._parameters
+    scale, shift = parameters["weight"], parameters["bias"]
+    statistics = _norms.tracked_by(norm)
+    tensors = (features, own["weight"], own.get("bias"), scale, shift, *statistics)
+    if not statistics or not is_plain(tensors) or is_below_autograd():
+        return None
+    device = features.device
+    for tensor in tensors:
+        if tensor is not None and tensor.device != device:
+            return None  # The ops raise an error.
 
     def run(features: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *place: Any) -> torch.Tensor:
-        statistics = (norm.running_mean, norm.running_var, norm.num_batches_tracked)
         made: torch.Tensor = _apply(
-            features, weight, bias, norm.weight, norm.bias, place, statistics, norm.momentum, norm.eps, relu
+            features, weight, bias, scale, shift, place, statistics, norm.momentum, norm.eps, relu
         )
         return made
 
     return run
-
-
-def is_unit(features: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, norm: _BatchNorm) -> bool:
-    """Whether a convolution with these parameters and a norm of its batch can be one step of autograd."""
-    if torch.compiler.is_compiling() or not torch.is_grad_enabled() or not norm.training:
-        return False
-    others = (weight, bias, norm.weight, norm.bias, *_norms.tracked_by(norm))
-    return (
-        len(others) == 7
-        and is_plain((features, *others))
-        and not is_below_autograd()
-        and all(tensor is None or tensor.device == features.device for tensor in others)
-    )

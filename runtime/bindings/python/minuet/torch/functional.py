@@ -68,30 +68,22 @@ class _Kind:
         strides: one number for each axis.
     """
 
-    def __init__(
-        self,
-        kernel: KernelKey,
-        strides: tuple[int, ...],
-        groups: int = 1,
-        transposed: bool = False,
-        layout: str = "minuet",
-        reduction: str = "",
-    ) -> None:
+    def __init__(self, kernel: KernelKey, strides: tuple[int, ...], groups: int, transposed: bool, layout: str) -> None:
         self.kernel, self.name, self.strides = kernel, kernel_name(kernel), strides
-        self._groups, self._transposed, self._layout, self._reduction = groups, transposed, layout, reduction
+        self._rest = (groups, transposed, layout)
         self._texts: dict[bool, str] = {}
 
     def text(self, is_within: bool) -> str:
         """Returns the key of the op, within a level or between two."""
         found = self._texts.get(is_within)
         if found is None:
-            found = self._texts[is_within] = _convolution_text(
-                self.name, self.strides, self._groups, is_within, self._transposed, self._layout, self._reduction
-            )
+            groups, transposed, layout = self._rest
+            found = _convolution_text(self.name, self.strides, groups, is_within, transposed, layout)
+            self._texts[is_within] = found
         return found
 
 
-def convolution_kind(
+def _new_kind(
     ndim: int,
     kernel_size: Axes,
     stride: Axes,
@@ -100,7 +92,7 @@ def convolution_kind(
     groups: int,
     transposed: bool,
     layout: str,
-    kernel_shape: str = "box",
+    kernel_shape: str,
     offsets: Offsets | None = None,
 ) -> _Kind:
     """Checks the arguments of a convolution."""
@@ -110,20 +102,22 @@ def convolution_kind(
     return _Kind(kernel, numbers(stride, ndim, "stride"), groups, transposed, layout)
 
 
-_known_kind = functools.lru_cache(4096, typed=True)(convolution_kind)
-
-
-def known_convolution_kind(ndim: int, *given: Any) -> _Kind:
-    """Does the same, and keeps what it has made."""
-    if not torch.compiler.is_compiling():
-        known = [tuple(value) if type(value) is list else value for value in given]
-        # Equal numbers of other types are checked each time.
-        if all(type(value) is not tuple or _INTEGERS.issuperset(map(type, value)) for value in known):
-            return _known_kind(ndim, *known)
-    return convolution_kind(ndim, *given)
-
-
+_known_kind = functools.lru_cache(4096, typed=True)(_new_kind)
 _INTEGERS = frozenset((int,))
+_CONSTANTS = frozenset((int, bool, str, type(None)))
+
+
+def _kind_of(*given: Any) -> _Kind:
+    """Does the same, and keeps what it has made."""
+    if torch.compiler.is_compiling():
+        return _new_kind(*given)
+    known = []
+    for value in given:
+        is_many = type(value) is list or type(value) is tuple
+        if not (_INTEGERS.issuperset(map(type, value)) if is_many else type(value) in _CONSTANTS):
+            return _new_kind(*given)  # Arrays may change, and 3.0 equals 3, but is refused.
+        known.append(tuple(value) if is_many else value)
+    return _known_kind(*known)
 
 
 @functools.lru_cache(4096)
@@ -236,7 +230,7 @@ def _convolution(
 ) -> SparseTensor:
     """Does what convolution() does. `run` is convolve(), or a function that takes the same and does more."""
     given = (x.level.ndim, kernel_size, stride, dilation, padding, groups, transposed, layout, kernel_shape)
-    kind = known_convolution_kind(*given) if offsets is None else convolution_kind(*given, offsets)
+    kind = _kind_of(*given) if offsets is None else _new_kind(*given, offsets)
     if submanifold and (max(kind.strides) > 1 or padding is not None or transposed):
         raise ValueError("a submanifold convolution has a stride of 1, no padding and is not transposed")
     x.require_device(weight, bias)

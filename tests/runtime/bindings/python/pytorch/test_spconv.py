@@ -179,7 +179,7 @@ def test_layers_that_mix_rows_are_refused_in_capacity_mode():
 
 
 @pytest.mark.parametrize("name", ["norms", "inverse"])
-def test_compiles_to_one_graph(name):
+def test_compiles_to_one_graph(name, recwarn):
     shape = LAYERS[name][0]
     indices = draw_cloud(shape, 100)
     count = torch.tensor([len(indices)], dtype=torch.int32)
@@ -200,6 +200,7 @@ def test_compiles_to_one_graph(name):
         results.append((loss, given.grad, [p.grad for p in module.parameters()], list(module.buffers())))
     for found, wanted in zip(results[1], results[0], strict=True):
         torch.testing.assert_close(found, wanted)
+    assert not [warning for warning in recwarn if "lru_cache" in str(warning.message)]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -109,6 +110,24 @@ def test_wrong_parameters(generator, coordinates):
         F.batch_norm(x, torch.zeros(4, device="meta"))
     with pytest.raises(ValueError, match="4 channels"):
         sparse.BatchNorm(5, affine=False)(x)
+
+
+def test_sizes_of_other_types(generator, coordinates):
+    """What is kept of a convolution's arguments is theirs alone: not that of equal ones of another type, and not that
+    of an array before it changed."""
+    x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates)
+    weight, pointwise = normal(generator, 27, 4, 4), normal(generator, 1, 4, 4)
+    wanted = convolve(x, weight).features
+    for size in ([3, 3, 3], (3, 3, 3), torch.full((3,), 3), np.full(3, 3), np.int64(3)):
+        assert torch.equal(F.convolution(x, weight, kernel_size=size, submanifold=True).features, wanted)
+    for size in (3.0, [3.0, 3, 3], (3, 3, 3.0)):
+        with pytest.raises(TypeError, match="kernel_size"):
+            F.convolution(x, weight, kernel_size=size, submanifold=True)
+    sizes = torch.full((3,), 3)
+    F.convolution(x, weight, kernel_size=sizes, submanifold=True)
+    sizes.fill_(1)
+    made = F.convolution(x, pointwise, kernel_size=sizes, submanifold=True)
+    assert torch.equal(made.features, F.convolution(x, pointwise, submanifold=True).features)
 
 
 def test_wrong_numbers_of_batches(generator, coordinates):

@@ -120,6 +120,29 @@ def test_layers_that_cannot_be_joined(input):
     assert len(seen) == 1
 
 
+@pytest.mark.parametrize("layer", [0, 1])
+def test_parametrized_layers(input, layer):
+    """A weight that is computed when it is read is computed once in a step."""
+
+    class Doubled(nn.Module):
+        def forward(self, weight):
+            seen.append(weight)
+            return 2 * weight
+
+    network = spconv.SparseSequential(LAYERS["submanifold"](), nn.BatchNorm1d(8), nn.ReLU())
+    apart = copy.deepcopy(network)
+    seen = []
+    nn.utils.parametrize.register_parametrization(network[layer], "weight", Doubled())
+    seen.clear()
+    y, _ = run(network, input)
+    assert len(seen) == 1
+    with torch.no_grad():
+        apart[layer].weight.mul_(2)
+    expect_equal([y], [run(apart, input)[0]])
+    name = f"{layer}.parametrizations.weight.original"
+    assert torch.equal(network.get_parameter(name).grad, 2 * apart[layer].weight.grad)
+
+
 def test_modes_see_the_ops(input):
     class Watching(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):

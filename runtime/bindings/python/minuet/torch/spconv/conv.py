@@ -14,8 +14,8 @@ from .._clouds import BatchNorm, group_of
 from .._convolutions import convolve
 from .._geometry import Geometry
 from .._sparse_tensor import SparseTensor
-from .._units import is_unit, unit
-from .core import ConvAlgo, Kind, SparseConvTensor, expand_nd
+from .._units import unit
+from .core import ConvAlgo, IndiceData, Kind, SparseConvTensor, expand_nd
 from .modules import KernelModule
 
 
@@ -114,15 +114,11 @@ class SparseConvolution(KernelModule):
         """Convolves a tensor."""
         return self._run(input, convolve)
 
-    def with_norm(self, input: SparseConvTensor, norm: BatchNorm, relu: bool) -> SparseConvTensor | None:
-        """Convolves a tensor, normalizes the result and applies a ReLU in one step of autograd. Returns None where this
-        is not possible."""
-        weight = self.weight
-        if norm.num_features != self.out_channels or not isinstance(input, SparseConvTensor):
+    def _with_norm(self, input: SparseConvTensor, norm: BatchNorm, relu: bool) -> SparseConvTensor | None:
+        if type(self).forward is not SparseConvolution.forward or norm.num_features != self.out_channels:
             return None
-        if not is_unit(input._features, weight, self.bias, norm) or group_of(norm) is not None:
-            return None
-        return self._run(input, unit(norm, relu))
+        run = None if group_of(norm) is not None else unit(self, norm, input.features, relu)
+        return None if run is None else self._run(input, run)
 
     def _run(self, input: SparseConvTensor, run: Any) -> SparseConvTensor:
         self.require_tensor(input)
@@ -146,14 +142,16 @@ class SparseConvolution(KernelModule):
         )
         return input._with_level(made)
 
-    def _require_key(self, input: SparseConvTensor, kind: Kind) -> None:
+    def _require_key(self, input: SparseConvTensor, kind: Kind) -> IndiceData | None:
+        """Returns what the layer's key stands for, and raises unless the layer may share it."""
         known = input.find_indice_pair(self.indice_key)
         if known is not None:
             given = {"ksize": self.kernel_size, "dilation": self.dilation}
             known.require(str(self.indice_key), kind, input.level, given)
+        return known
 
     def _submanifold(self, input: SparseConvTensor, run: Any) -> SparseConvTensor:
-        self._require_key(input, Kind.SUBMANIFOLD)
+        known = self._require_key(input, Kind.SUBMANIFOLD)
         kernel: dict[str, Any] = {"kernel_size": self.kernel_size, "dilation": self.dilation}
         if any(size % 2 == 0 for size in self.kernel_size):
             # spconv's offsets begin at -(size // 2), and those of a centred kernel of Minuet at -((size - 1) // 2).
@@ -165,7 +163,8 @@ class SparseConvolution(KernelModule):
         made = F.convolution_with(
             input.sparse(), self.weight, self.bias, run, submanifold=True, groups=self.groups, layout="spconv", **kernel
         )
-        return input._with_level(made, None, self._data(Kind.SUBMANIFOLD, input, made.level, input.spatial_shape))
+        data = None if known else self._data(Kind.SUBMANIFOLD, input, made.level, input.spatial_shape)
+        return input._with_level(made, None, data)
 
     def _strided(self, input: SparseConvTensor, run: Any) -> SparseConvTensor:
         self._require_key(input, Kind.STRIDED)
