@@ -25,13 +25,13 @@ from ._places import (
     check,
     context,
     dtype_of_features,
+    known_rounded,
     new_cache,
     parameter_element,
     place_of,
     pointer_of,
     reference,
     remembered,
-    rounded,
     rows_of,
     with_room,
     without_view,
@@ -302,7 +302,7 @@ class _ParameterGradients:
         words[data], words[number] = gradient.data_ptr(), rows
         if bias_gradient is not None:
             words[_ROW_COUNT], words[_BIAS] = count_pointer(row_count) or 0, bias_gradient.data_ptr()
-        sizes = (rounded(most), rounded(rows))
+        sizes = (known_rounded(most), known_rounded(rows))
         size = remembered(self._bytes, sizes, lambda: max(1, self._op.bytes(self._place.arch, *sizes)))
         workspace = torch.empty(size, dtype=torch.uint8, device=gradient.device)
         words[_WORKSPACE], words[_WORKSPACE_BYTES] = workspace.data_ptr(), size

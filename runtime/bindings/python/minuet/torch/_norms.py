@@ -18,19 +18,19 @@ from ._places import (
     Pool,
     check,
     exact_dtype_of,
+    known_rounded,
     new_cache,
     place_of,
     pointer_of,
     reference,
     remembered,
-    rounded,
     rows_of,
     without_view,
     word_of,
     words_of,
 )
 from ._pyramids import count_pointer
-from ._rules import rounded_capacity
+from ._rules import known_capacity
 
 
 class _Block:
@@ -112,7 +112,7 @@ class _Norm:
 
     def workspace(self, rows: int) -> torch.Tensor:
         """Returns memory for a call with so many rows."""
-        most = rounded(rows)
+        most = known_rounded(rows)
         size = remembered(self._bytes, most, lambda: max(1, self._op.bytes(self._place.arch, most)))
         return torch.empty(size, dtype=torch.uint8, device=self._place.device)
 
@@ -173,7 +173,7 @@ def new_like(features: torch.Tensor, row_count: torch.Tensor | None) -> torch.Te
     rows, channels = features.shape
     if row_count is not None:
         return features.new_empty((rows, channels))
-    return without_view(features.new_empty((rounded_capacity(rows), channels)), rows)
+    return without_view(features.new_empty((known_capacity(rows), channels)), rows)
 
 
 def _compute(
@@ -413,10 +413,12 @@ def normalize_tracked(*arguments: Any) -> torch.Tensor:
 def tracked_by(norm: Any) -> tuple[torch.Tensor | None, ...]:
     """Returns the running statistics of a module of torch, and its number of batches, where a call may write new ones
     to the memory of the old ones; otherwise nothing."""
-    mean, variance, batches = norm.running_mean, norm.running_var, norm.num_batches_tracked
+    buffers = norm._buffers
+    mean, variance = buffers.get("running_mean"), buffers.get("running_var")
+    batches = buffers.get("num_batches_tracked")
     if not norm.track_running_stats or not norm.momentum or mean is None or variance is None:
         return ()
-    if batches is not None and batches.dtype != torch.int64:
+    if batches is not None and (batches.dtype != torch.int64 or batches.numel() != 1):
         return ()
     for values in (mean, variance):
         if values.dtype != torch.float32 or not values.is_contiguous() or values.requires_grad:

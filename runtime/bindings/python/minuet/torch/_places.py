@@ -8,6 +8,7 @@ child makes its own.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import threading
 from collections.abc import Callable
@@ -217,6 +218,10 @@ def rounded(count: int) -> int:
     of rows, so that few sizes are asked for and kept."""
     step = 1 << max(0, (max(count, 1) - 1).bit_length() - 4)
     return min(-(-count // step) * step, 2**31 - 1)
+
+
+#: The same outside of graphs that torch.compile traces.
+known_rounded = functools.lru_cache(1 << 14)(rounded)
 
 
 def rows_of(features: torch.Tensor) -> torch.Tensor:
