@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from .._batch_norm import BatchNorm
 from .._library import library
 from ._define import define, direct, given
 from ._places import (
+    Block,
     Place,
     Pool,
     check,
@@ -22,45 +22,13 @@ from ._places import (
     new_cache,
     place_of,
     pointer_of,
-    reference,
     remembered,
     rows_of,
     without_view,
     word_of,
-    words_of,
 )
 from ._pyramids import count_pointer
 from ._rules import known_capacity
-
-
-class _Block:
-    """The arguments of a call, whose words with addresses and numbers of rows a call writes.
-
-    Args:
-        kind: of the arguments.
-        tensors: the fields that are features; other tensors stay zeros.
-        like: the library's form of the features, without address and rows.
-    """
-
-    def __init__(self, kind: Any, tensors: Sequence[str], like: _abi.minuet_tensor) -> None:
-        arguments = kind(struct_size=ctypes.sizeof(kind))
-        for name in tensors:
-            setattr(arguments, name, like)
-        self.words = words_of(arguments)
-        self.reference = reference(arguments)
-
-    def set_tensors(self, places: Sequence[tuple[int, int]], tensors: Sequence[torch.Tensor | None], rows: int) -> None:
-        """Writes the addresses of features with so many rows. None: there are none."""
-        words = self.words
-        for (data, number), tensor in zip(places, tensors, strict=True):
-            words[data], words[number] = (0, 0) if tensor is None else (tensor.data_ptr(), rows)
-
-    def set_words(self, places: Sequence[int], values: Sequence[torch.Tensor | int | None]) -> None:
-        """Writes the addresses of other tensors, and numbers."""
-        words = self.words
-        for place, value in zip(places, values, strict=True):
-            words[place] = value.data_ptr() if isinstance(value, torch.Tensor) else value or 0
-
 
 _FORWARD, _BACKWARD = _abi.minuet_batch_norm_arguments, _abi.minuet_batch_norm_gradient_arguments
 
@@ -103,11 +71,11 @@ class _Norm:
         self._bytes: dict[int, int] = {}
         like = _abi.minuet_tensor(None, 0, channels, channels, options["dtype"])
         read = ["input", "output", *["residual"] * options["residual"]]
-        self.forward = Pool(lambda: _Block(_FORWARD, read, like))
+        self.forward = Pool(lambda: Block(_FORWARD, read, like))
         kept = ["input", "out_gradient", "input_gradient", *["output"] * (options["residual"] and options["relu"])]
         self.backward = (
-            Pool(lambda: _Block(_BACKWARD, kept, like)),
-            Pool(lambda: _Block(_BACKWARD, [*kept, "residual_gradient"], like)),
+            Pool(lambda: Block(_BACKWARD, kept, like)),
+            Pool(lambda: Block(_BACKWARD, [*kept, "residual_gradient"], like)),
         )
 
     def workspace(self, rows: int) -> torch.Tensor:
@@ -267,7 +235,8 @@ def _gradients(
     output = None if output is None else rows_of(output)
     weight, bias = _floats(weight, channels, "weight"), _floats(bias, channels, "bias")
     of_input = new_like(features, row_count)
-    of_weight, of_bias = (features.new_empty(channels, dtype=torch.float32) for _ in range(2))
+    of_weight = features.new_empty(channels, dtype=torch.float32)
+    of_bias = features.new_empty(channels, dtype=torch.float32)
     has_residual = residual and (wants_residual or relu)
     of_residual = new_like(features, row_count) if has_residual else None
     workspace = norm.workspace(rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from .._library import library
 from .._pyramid import Pyramid
 from ._define import define, direct
 from ._keys import PyramidKey, pyramid_key
-from ._places import Place, Pool, check, context, new_cache, place_of, reference, remembered, without_view
+from ._places import Block, Place, Pool, check, context, new_cache, place_of, remembered, without_view, word_of
 
 
 class MadePyramid:
@@ -94,7 +93,9 @@ def count_pointer(count: torch.Tensor | None) -> int | None:
     return int(count.data_ptr())
 
 
-_builds = Pool(lambda: _abi.minuet_pyramid_arguments(struct_size=ctypes.sizeof(_abi.minuet_pyramid_arguments)))
+_BUILD = _abi.minuet_pyramid_arguments
+_BUILD_WORDS = [word_of((_BUILD, field[0])) for field in _BUILD._fields_[2:]]  # From the buffer on.
+_builds = Pool(lambda: Block(_BUILD))
 
 
 def _build(
@@ -104,6 +105,7 @@ def _build(
     place = place_of(coordinates.device)
     load(made, place)
     _check_coordinates(coordinates, made.key)
+    _check_count(count, "a count")
     place.require(count)
     coordinates = coordinates.contiguous()
     sizes = made.bytes(place.arch)
@@ -111,12 +113,9 @@ def _build(
     counts = torch.empty(1 + len(made.capacities), dtype=torch.int32, device=place.device)
     status = torch.empty(1, dtype=torch.int32, device=place.device)
     block = _builds.take()
-    block.buffer, block.buffer_bytes = buffer.data_ptr(), sizes[0]
-    block.workspace, block.workspace_bytes = workspace.data_ptr(), sizes[1]
-    block.coordinates, block.most = coordinates.data_ptr() or None, coordinates.shape[0]
-    block.count = count_pointer(count)
-    block.status, block.counts = status.data_ptr(), counts.data_ptr()
-    check(library.minuet_pyramid_build(made.pointer, place.pointer, reference(block), place.stream()))
+    values = (buffer, sizes[0], workspace, sizes[1], coordinates, coordinates.shape[0], count, status, counts)
+    block.set_words(_BUILD_WORDS, values)
+    check(library.minuet_pyramid_build(made.pointer, place.pointer, block.reference, place.stream()))
     _builds.give(block)
     return buffer, counts, status
 

@@ -24,6 +24,7 @@ from ._rows import voxelize as _voxelize
 from ._rules import (
     TRAINED,
     TRAINED_POOLING,
+    Rule,
     is_recording,
     kernel_name,
     raise_status,
@@ -165,8 +166,8 @@ def _other_level(
         return level.parent, level
     if to is not None:
         return level, to
-    rule = level._rule(stride, kernel.size if kernel.padding else None, kernel.dilation, kernel.padding)
-    return level, level._coarser(rule, kernel, purposes)
+    dense = () if kernel.padding is None else (kernel.size, kernel.dilation, kernel.padding)
+    return level, level._coarser(Rule(stride, *dense), kernel, purposes)
 
 
 @uncompiled_in_exact_mode
