@@ -60,6 +60,7 @@ class _Unit(torch.autograd.Function):
 
 
 _apply = super(torch.autograd.Function, _Unit).apply
+_AFFINE = {"weight", "bias"}
 
 
 def unit(
@@ -69,9 +70,9 @@ def unit(
     ReLU. Returns None where that cannot be one step of autograd."""
     if not norm.training or not torch.is_grad_enabled():
         return None
-    if convolution._modules or norm._modules:
-        return None  # Parametrizations compute a parameter each time that it is read, which would be once too often.
     own, parameters = convolution._parameters, norm._parameters
+    if convolution._modules or norm._modules or "weight" not in own or not parameters.keys() >= _AFFINE:
+        return None  # Parametrizations compute a parameter each time that it is read, which would be once too often.
     scale, shift = parameters["weight"], parameters["bias"]
     statistics = _norms.tracked_by(norm)
     tensors = (features, own["weight"], own.get("bias"), scale, shift, *statistics)

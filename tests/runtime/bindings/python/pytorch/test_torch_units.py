@@ -143,6 +143,20 @@ def test_parametrized_layers(input, layer):
     assert torch.equal(network.get_parameter(name).grad, 2 * apart[layer].weight.grad)
 
 
+@pytest.mark.parametrize("name", ["0.weight", "0.bias", "1.weight", "1.bias"])
+def test_parameters_that_are_attributes(input, name):
+    """Some wrappers of modules replace parameters by tensors."""
+    network = spconv.SparseSequential(LAYERS["bias"](), nn.BatchNorm1d(8), nn.ReLU())
+    apart = copy.deepcopy(network)
+    layer, attribute = network[int(name[0])], name[2:]
+    values = getattr(layer, attribute).detach().clone().requires_grad_()
+    delattr(layer, attribute)
+    setattr(layer, attribute, values)
+    y, _ = run(network, input)
+    z, _ = run(apart, input)
+    expect_equal([y, values.grad], [z, apart.get_parameter(name).grad])
+
+
 def test_modes_see_the_ops(input):
     class Watching(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
