@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._C._autograd import _profiler_enabled
 from torch._C._dynamo import eval_frame
 from torch.autograd import forward_ad
 
@@ -172,7 +173,7 @@ def is_below_autograd() -> bool:
 
 def is_plain(arguments: Sequence[Any]) -> bool:
     """Whether nothing but autograd looks at a call with these arguments, the first of which is a tensor: no compiler,
-    mode, transform, trace or subclass of tensors does."""
+    mode, transform, trace, profiler or subclass of tensors does."""
     c = torch._C
     return (
         eval_frame.get_eval_frame_callback() is None
@@ -181,6 +182,7 @@ def is_plain(arguments: Sequence[Any]) -> bool:
         and not c._len_torch_function_stack()
         and not c._are_functorch_transforms_active()
         and c._get_tracing_state() is None
+        and not _profiler_enabled()
         and _PLAIN_TYPES.issuperset(map(type, arguments))
         and c._dispatch_keys(arguments[0]).raw_repr() in _PLAIN_TENSORS
     )

@@ -149,7 +149,7 @@ def test_wrong_numbers_of_batches(generator, coordinates):
 def test_a_norm_forgets_tensors_of_the_call_before():
     """The next call of a block may be without one of them, whose memory may be gone."""
     kind = _norms._FORWARD
-    block = _norms._Block(kind, ["input", "output", "residual"], _norms._abi.minuet_tensor(None, 0, 4, 4, 0))
+    block = _norms.Block(kind, ["input", "output", "residual"], _norms._abi.minuet_tensor(None, 0, 4, 4, 0))
     places = _norms._tensor_words(kind, "input", "output", "residual")
     features = torch.zeros(7, 4)
     block.set_tensors(places, (features, features, features), 7)

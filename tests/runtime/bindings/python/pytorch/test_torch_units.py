@@ -175,6 +175,17 @@ def test_modes_see_the_ops(input):
     expect_equal(got, wanted)
 
 
+def test_profiles_name_the_ops(input):
+    network = spconv.SparseSequential(LAYERS["submanifold"](), nn.BatchNorm1d(8), nn.ReLU())
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        run(network, input)
+    seen = {event.name for event in profile.events()}
+    for name in ("pyramid", "convolution", "batch_norm", "convolution_backward", "batch_norm_backward"):
+        assert f"minuet::{name}" in seen
+    y, _ = run(network, input)
+    assert y.grad_fn.name() == "_UnitBackward"
+
+
 def test_checkpoints_and_errors(input):
     network = spconv.SparseSequential(LAYERS["submanifold"](), nn.BatchNorm1d(8), nn.ReLU(inplace=True))
     twin = copy.deepcopy(network)
