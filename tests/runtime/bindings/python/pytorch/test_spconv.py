@@ -259,6 +259,14 @@ def test_keys_of_one_branch_do_not_reach_another():
     assert (data.spatial_shape, data.out_spatial_shape) == (SHAPE, [5, 4, 6])
 
 
+def test_submanifold_layers_keep_what_their_key_stands_for():
+    y = spconv.SubMConv3d(4, 4, 3, padding=1, indice_key="k")(small())
+    data = y.find_indice_pair("k")
+    z = spconv.SubMConv3d(4, 4, 3, indice_key="k")(y)
+    assert z.find_indice_pair("k") is data
+    assert data.padding == [1, 1, 1]
+
+
 def test_a_tensor_made_of_the_same_indices_shares_the_keys():
     down = spconv.SparseConv3d(4, 4, 3, 2, 1, indice_key="k")
     x = small()

@@ -120,6 +120,15 @@ def test_layers_that_cannot_be_joined(input):
     assert len(seen) == 1
 
 
+def test_numbers_of_batches_of_any_shape(input):
+    """A module of torch adds 1 to what it has."""
+    network = spconv.SparseSequential(LAYERS["submanifold"](), nn.BatchNorm1d(8))
+    network[1].num_batches_tracked = torch.tensor([3, 4])
+    y, _ = run(network, input)
+    assert network[1].num_batches_tracked.tolist() == [4, 5]
+    assert y.grad_fn.name() != "_UnitBackward"
+
+
 @pytest.mark.parametrize("layer", [0, 1])
 def test_parametrized_layers(input, layer):
     """A weight that is computed when it is read is computed once in a step."""
