@@ -141,6 +141,7 @@ class Recorder(TorchDispatchMode):
         root: the level of the caller's coordinates, as soon as it is known.
         dtype: of the first input.
         batch: the number of clouds, as far as it is known.
+        seen: the names of the module's parameters and buffers that an op has read.
     """
 
     def __init__(self, module: nn.Module, shape: Sequence[int] | None) -> None:
@@ -149,6 +150,7 @@ class Recorder(TorchDispatchMode):
         self.root: Level | None = None
         self.dtype = torch.float32
         self.batch = 0
+        self.seen: set[str] = set()
         self.given_shape = None if shape is None else tuple(shape)
         #: Whether the root's shape is only that of the bounds, which do not limit what kernels reach.
         self.is_shape_guessed = False
@@ -232,7 +234,12 @@ class Recorder(TorchDispatchMode):
         """Runs an op, and records it."""
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        self._record(Call(self, func, args, kwargs, result))
+        call = Call(self, func, args, kwargs, result)
+        for tensor in call.given:
+            name = self._parameters.get(_storage(tensor))
+            if name is not None:
+                self.seen.add(name)
+        self._record(call)
         return result
 
     def check_read(self, tensor: Any, name: str) -> None:

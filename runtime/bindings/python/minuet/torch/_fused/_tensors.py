@@ -1,0 +1,175 @@
+"""The parameters and running statistics of a module, as the calls of a training plan take them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ... import _abi
+from ..._infos import is_statistic
+from .._places import ELEMENTS, Place, array_struct
+from ._recorded import Recorded
+
+_WORDS = ctypes.sizeof(_abi.minuet_array) // 8
+_F32 = ELEMENTS[torch.float32]
+
+
+def addresses_of(arrays: Any) -> Any:
+    """Returns the addresses of a list of arrays, which may be written together."""
+    return np.frombuffer(arrays, dtype=np.int64).reshape(-1, _WORDS)[:, 0]
+
+
+class Table:
+    """Where all parameters lie. It does not change, so that any thread may give it to calls.
+
+    Attributes:
+        addresses: of all parameters.
+        parameters: one array for each.
+        statistics: the same with those of running statistics alone.
+    """
+
+    def __init__(self, template: Any, addresses: list[int], statistics: Any) -> None:
+        kind = type(template)
+        self.addresses = addresses
+        self.parameters = kind.from_buffer_copy(template)
+        self.statistics = kind.from_buffer_copy(template)
+        found = np.array(addresses, dtype=np.int64)
+        addresses_of(self.parameters)[:] = found
+        addresses_of(self.statistics)[:] = np.where(statistics, found, 0)
+
+
+class Gradients:
+    """Gradients of some parameters, in one tensor.
+
+    Args:
+        template: one array for each parameter.
+        entries: the numbers of the parameters.
+        shapes: those of the module's parameters.
+        wanted: which of them have a gradient.
+    """
+
+    def __init__(
+        self, template: Any, entries: Sequence[int], shapes: Sequence[torch.Size], wanted: Sequence[bool]
+    ) -> None:
+        self._template = template
+        self._entries = np.array([entry for entry, is_one in zip(entries, wanted, strict=True) if is_one], np.intp)
+        self._views: list[tuple[Any, ...] | None] = []
+        offsets, count = [], 0
+        for shape, is_wanted in zip(shapes, wanted, strict=True):
+            if not is_wanted:
+                self._views.append(None)
+                continue
+            offsets.append(4 * count)
+            strides = torch.empty(shape, device="meta").stride()
+            self._views.append((shape, strides, count))
+            count += -(-shape.numel() // 4) * 4  # Optimizers read four numbers at a time where they may.
+        self._offsets = np.array(offsets, dtype=np.int64)
+        self.count = count
+
+    def arrays(self, base: int) -> Any:
+        """Returns the library's list of gradients whose first one is at an address."""
+        made = type(self._template).from_buffer_copy(self._template)
+        addresses_of(made)[self._entries] = self._offsets + base
+        return made
+
+    def views(self, flat: torch.Tensor) -> list[torch.Tensor | None]:
+        """Returns the gradients in the shapes of the module, and None for those that are not wanted."""
+        as_strided = torch.as_strided
+        return [None if view is None else as_strided(flat, *view) for view in self._views]
+
+
+class Tensors:
+    """What the calls read and write of a module.
+
+    Args:
+        module: the module.
+        recorded: of it.
+        names: of the network's parameters.
+        place: where it is.
+
+    Attributes:
+        trained: the numbers of parameters that may have a gradient.
+        norms: the batch norms of the module.
+    """
+
+    def __init__(self, module: nn.Module, recorded: Recorded, names: Sequence[str], place: Place) -> None:
+        self._place = place
+        sources = [recorded.sources[name] for name in names]
+        self._names = [source.name or name for source, name in zip(sources, names, strict=True)]
+        self._places: list[tuple[dict[str, Any], str]] = []
+        self.trained: list[int] = []
+        norms: dict[str, _BatchNorm] = {}
+        statistics = []
+        self._constants: dict[str, Any] = {}
+        for number, (source, name) in enumerate(zip(sources, names, strict=True)):
+            statistics.append(is_statistic(name))
+            if source.constant is not None:
+                self._constants[name] = source.constant.to(place.device)
+                self._places.append((self._constants, name))
+                continue
+            owner_name, _, leaf = source.name.rpartition(".")
+            owner = module.get_submodule(owner_name)
+            is_parameter = leaf in owner._parameters
+            self._places.append((owner._parameters if is_parameter else owner._buffers, leaf))
+            if is_parameter:
+                self.trained.append(number)
+            if statistics[-1]:
+                if not isinstance(owner, _BatchNorm) or leaf not in ("running_mean", "running_var"):
+                    raise ValueError(f"the running statistics {source.name!r} belong to no batch norm of torch")
+                norms[owner_name] = owner
+        self.norms = list(norms.values())
+        self.norm_names = list(norms)
+        used = [self._names[number] for number, is_one in enumerate(statistics) if is_one]
+        #: A batch norm that the module calls twice, whose statistics would change twice in a step; "" for none.
+        self.shared_norm = next((name for name in used if used.count(name) > 1), "")
+        self._is_statistic = np.array(statistics, dtype=bool)
+        kind = _abi.minuet_array * max(1, len(sources))
+        self.template = kind()
+        for number, source in enumerate(sources):
+            self.template[number] = array_struct(source.shape, _F32, source.strides)
+        self._table: Table | None = None
+        self._gradients: dict[Any, Gradients] = {}
+
+    def current(self) -> list[Any]:
+        """Returns all tensors."""
+        return [tensors[name] for tensors, name in self._places]
+
+    def table(self, tensors: list[Any]) -> Table:
+        """Returns where the tensors are."""
+        addresses = [tensor.data_ptr() for tensor in tensors]
+        known = self._table
+        if known is not None and known.addresses == addresses:
+            return known
+        for name, tensor in zip(self._names, tensors, strict=True):
+            if tensor.dtype != torch.float32:
+                raise TypeError(
+                    f"{name} is {tensor.dtype}, and a fused module keeps its parameters in float32: leave out half(), "
+                    "and run it under torch.autocast"
+                )
+            if tensor.device != self._place.device:
+                raise ValueError(
+                    f"{name} is on {tensor.device}, and the features are on {self._place.device}: move the module"
+                )
+            if not tensor.is_contiguous():
+                raise ValueError(f"{name} is not contiguous: give the module a contiguous parameter")
+        made = self._table = Table(self.template, addresses, self._is_statistic)
+        return made
+
+    def gradients(self, wanted: tuple[bool, ...]) -> Gradients:
+        """Returns how gradients lie in memory.
+
+        Args:
+            wanted: which of those in `trained` have one.
+        """
+        found = self._gradients.get(wanted)
+        if found is None:
+            tensors = self.current()
+            shapes = [tensors[number].shape for number in self.trained]
+            found = self._gradients[wanted] = Gradients(self.template, self.trained, shapes, wanted)
+        return found
