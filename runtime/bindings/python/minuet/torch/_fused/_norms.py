@@ -32,6 +32,7 @@ class Norms:
 
     def __init__(self, module: nn.Module, tensors: Tensors, place: Place) -> None:
         self._norms, self._tensors, self._place = tensors.norms, tensors, place
+        self._buffers = [norm._buffers for norm in self._norms]
         self._dropouts = [
             (name, part) for name, part in module.named_modules() if isinstance(part, _DropoutNd) and part.p > 0
         ]
@@ -90,7 +91,9 @@ class Norms:
                 )
 
     def _counters(self) -> list[torch.Tensor]:
-        return [norm.num_batches_tracked for norm in self._norms if norm.num_batches_tracked is not None]
+        # Attributes of modules take longer to find.
+        found = [buffers["num_batches_tracked"] for buffers in self._buffers]
+        return [counter for counter in found if counter is not None]
 
     def begin(self, mode: Mode | None, is_exact: bool) -> Counts | None:
         """Returns where a forward call counts the batch; None where running statistics do not change."""
@@ -123,7 +126,7 @@ class Norms:
                 torch._foreach_add_(counters, 1)
             return
         self.changes += 1
-        statistics = [tensor for norm in self._norms for tensor in (norm.running_mean, norm.running_var)]
+        statistics = [buffers[name] for buffers in self._buffers for name in ("running_mean", "running_var")]
         torch.autograd.graph.increment_version(statistics)
         if mode.momentum is None:
             torch._foreach_copy_(counters[1:], [counters[0]] * (len(counters) - 1))
