@@ -40,6 +40,10 @@ def rounded_capacity(rows: int) -> int:
 keeps_shapes: ContextVar[bool] = ContextVar("keeps_shapes", default=False)
 
 
+#: Whether a batch norm in eval mode is one op of torch, which `fuse` sees as a batch norm and not as a sum and a product.
+norms_are_ops: ContextVar[bool] = ContextVar("norms_are_ops", default=False)
+
+
 def rounded_shape(shape: Numbers) -> Numbers:
     """Returns a shape of at least so many cells, one of eight for each power of two."""
     return tuple(min(rounded_capacity(length), MOST_CELLS) for length in shape)

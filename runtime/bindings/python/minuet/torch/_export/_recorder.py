@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from .._rules import keeps_shapes
+from .._rules import Bounds, keeps_shapes
 from ._values import Dense, ExportError, Level, Node, Unknown, UnknownLevel, Value
 
 #: What a rule returns: the value of the op's result, one for each result, or None for results that are constants.
@@ -141,6 +141,7 @@ class Recorder(TorchDispatchMode):
         root: the level of the caller's coordinates, as soon as it is known.
         dtype: of the first input.
         batch: the number of clouds, as far as it is known.
+        bounds: of the caller's coordinates, where the module declares them.
         seen: the names of the module's parameters and buffers that an op has read.
     """
 
@@ -150,6 +151,7 @@ class Recorder(TorchDispatchMode):
         self.root: Level | None = None
         self.dtype = torch.float32
         self.batch = 0
+        self.bounds: Bounds | None = None
         self.seen: set[str] = set()
         self.given_shape = None if shape is None else tuple(shape)
         #: Whether the root's shape is only that of the bounds, which do not limit what kernels reach.

@@ -54,6 +54,8 @@ def _pyramid(call: Call) -> Found:
         recorder.bind(coordinates, Coordinates(level))
     else:
         raise call.refusal(_OTHER_CLOUD)
+    if level is recorder.root:
+        recorder.bounds = recorder.bounds or key.bounds
     level = _within_limits(recorder, level, key)
     if coordinates.shape[0]:
         recorder.batch = max(recorder.batch, int(coordinates[:, 0].max()) + 1)

@@ -15,6 +15,7 @@ from .._places import place_of
 from .._sparse_tensor import SparseTensor
 from ..spconv.core import SparseConvTensor
 from ._clouds import Cloud
+from ._programs import Programs
 from ._recorded import Path, Recorded, Result, recorded
 from ._step import Runtime
 
@@ -47,6 +48,7 @@ def fuse(module: nn.Module, example: Any, *, shape: Sequence[int] | None = None)
 
     Raises:
         ExportError: the module does something that no layer of a network does. The message names the op and the module.
+        UnimplementedError: a layer cannot be trained in a network. The message names the layer.
     """
     module = getattr(module, "_orig_mod", module)  # What torch.compile made its module of.
     for name, part in module.named_modules():
@@ -54,7 +56,9 @@ def fuse(module: nn.Module, example: Any, *, shape: Sequence[int] | None = None)
             raise ExportError(
                 f"the module {name!r} has hooks, which would not run: remove them, or fuse a part without hooks"
             )
-    return FusedModule(module, recorded(module, example, shape))
+    found = recorded(module, example, shape)
+    Programs(found.description).require_training()
+    return FusedModule(module, found)
 
 
 class FusedModule(nn.Module):
@@ -158,7 +162,9 @@ def _level_of(root: Any, found: Recorded) -> Level:
     """Returns the level of the caller's voxels."""
     if isinstance(root, SparseConvTensor | SparseTensor):
         return root.level
-    return Geometry(root, shape=found.shape, batch_size=found.batch_size).level
+    if not isinstance(root, torch.Tensor):
+        raise TypeError(f"an argument is {type(root).__name__}: give the coordinates, as the example of fuse() had")
+    return Geometry(root, shape=found.shape, batch_size=found.batch_size, bounds=found.bounds).level
 
 
 def _filled(template: Any, arguments: Any, root: Any, outputs: Sequence[torch.Tensor], cloud: Cloud) -> Any:
@@ -177,6 +183,9 @@ def _result(result: Result, arguments: Any, root: Any, outputs: Sequence[torch.T
     if result.kind == "coordinates":
         return cloud.level_of(result.level).coordinates
     features = outputs[result.output] if result.output >= 0 else _features(_at(arguments, result.given))
+    if result.form is not None:
+        axes, dtype = result.form
+        features = (features if axes == 2 else features[:, 0]).to(dtype)
     if result.kind == "tensor":
         return features
     level = cloud.level_of(result.level)

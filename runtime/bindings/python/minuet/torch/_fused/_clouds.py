@@ -54,16 +54,36 @@ class Levels:
 
     Args:
         recorded: of the module.
+        has_clouds: whether the last level has a row for each cloud.
+        needs_batch: whether the number of clouds must be known otherwise.
     """
 
-    def __init__(self, recorded: Recorded) -> None:
-        self._recorded = recorded
+    def __init__(self, recorded: Recorded, has_clouds: bool, needs_batch: bool) -> None:
+        self._recorded, self._has_clouds, self._needs_batch = recorded, has_clouds, has_clouds or needs_batch
         #: The most rows of each level for each row of the first one; None before the first cloud.
         self._shares: list[float] | None = None
         self._pinned: dict[int, Pool] = {}
 
-    def capacities(self, level: Level) -> tuple[int, ...]:
-        """Returns capacities with room for a cloud like those that were seen."""
+    def setting(self, level: Level) -> Setting:
+        """Returns what the pyramid of a cloud must be made for."""
+        geometry, bounds = level.geometry, level.bounds
+        batch = geometry.batch_size if self._needs_batch else 0
+        if self._needs_batch and not batch:
+            raise ValueError(
+                "a dense tensor or a pooling of whole clouds needs the number of clouds: give the sparse tensor a "
+                "batch_size"
+            )
+        if geometry.is_exact:
+            if bounds is not None and level.shape != self._recorded.shape:
+                bounds = rounded_bounds(bounds)  # Shapes that differ from cloud to cloud would make a pyramid each.
+            capacities = self._capacities(level)
+        else:
+            capacities = _given_capacities(self._recorded, level)
+        sets = len(capacities)
+        return Setting(sets, (*capacities, batch) if self._has_clouds else capacities, bounds, batch)
+
+    def _capacities(self, level: Level) -> tuple[int, ...]:
+        """Returns capacities of exact mode with room for a cloud like those that were seen."""
         if self._shares is None:
             self.count(level)
         assert self._shares is not None
@@ -103,6 +123,7 @@ class Cloud:
         buffer: what was built.
         numbers: on the device: the status, the number of coordinates, and the rows of each level.
         rows: in exact mode, the rows of each level; in capacity mode the capacities.
+        levels: for each level with coordinates, the number of its set.
     """
 
     def __init__(
@@ -111,6 +132,7 @@ class Cloud:
         self._recorded, self._place = recorded, place
         self.level, self.made, self.buffer, self.numbers = level, made, buffer, numbers
         self.rows: Sequence[int] = made.setting.capacities
+        self.levels = recorded.levels
         self._levels: dict[int, Level] = {0: level}
 
     def level_of(self, number: int) -> Level:
@@ -142,18 +164,6 @@ class Cloud:
         level._source = coordinates
         fine._children[rule.name] = back_reference(level)
         return level
-
-
-def setting_of(recorded: Recorded, levels: Levels, level: Level, needs_batch: bool) -> Setting:
-    """Returns what the pyramid of a cloud must be made for."""
-    geometry = level.geometry
-    batch = geometry.batch_size if needs_batch else 0
-    if geometry.is_exact:
-        bounds = level.bounds
-        if bounds is not None and level.shape != recorded.shape:
-            bounds = rounded_bounds(bounds)  # Shapes that differ from cloud to cloud would make a pyramid each.
-        return Setting(levels.capacities(level), bounds, batch)
-    return Setting(_given_capacities(recorded, level), level.bounds, batch)
 
 
 def _given_capacities(recorded: Recorded, level: Level) -> tuple[int, ...]:
@@ -195,6 +205,6 @@ def note_rows(geometry: Geometry, cloud: Cloud) -> None:
     """Tells Capacities that learn how many rows there are."""
     learned = geometry._learned
     if learned is not None:
-        for number in range(1, len(cloud.rows)):
+        for number in range(1, len(cloud.levels)):
             path = cloud.level_of(number).path
             learned._note_rows(path, cloud.rows[number])

@@ -37,7 +37,7 @@ class Norms:
             (name, part) for name, part in module.named_modules() if isinstance(part, _DropoutNd) and part.p > 0
         ]
         self.changes = 0
-        self._zero: torch.Tensor | None = None
+        self._zero = torch.zeros(1, dtype=torch.int64, device=place.device)
 
     def mode(self) -> Mode | None:
         """Returns how the norms run now; None where none uses the statistics of the batch.
@@ -62,7 +62,7 @@ class Norms:
             return None
         if self._tensors.shared_norm:
             raise ValueError(
-                f"the module calls the batch norm of {self._tensors.shared_norm!r} more than once, so that a step "
+                f"the module calls the batch norm {self._tensors.shared_norm!r} more than once, so that a step "
                 "would change its statistics more than once: give each call a batch norm of its own"
             )
         if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -107,8 +107,6 @@ class Norms:
             return Counts(address, address, None)
         if is_exact:
             return Counts(None, None, None)
-        if self._zero is None:
-            self._zero = torch.zeros(1, dtype=torch.int64, device=self._place.device)
         added = torch.empty(1, dtype=torch.int64, device=self._place.device)
         return Counts(self._zero.data_ptr(), added.data_ptr(), added)
 

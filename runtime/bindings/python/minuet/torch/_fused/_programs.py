@@ -29,10 +29,23 @@ _MOST_PYRAMIDS = 64
 _TORCH_TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "int32": torch.int32}
 
 
+def address_of(tensor: torch.Tensor) -> int:
+    """Returns the address of a tensor. torch says of one without rows that it has none."""
+    return int(tensor.data_ptr() or tensor.untyped_storage().data_ptr())
+
+
 @dataclass(frozen=True)
 class Setting:
-    """What a pyramid is made for: capacities of the levels, bounds of the first, and the number of clouds."""
+    """What a pyramid is made for.
 
+    Attributes:
+        sets: the number of levels that have coordinates, which are the first ones.
+        capacities: of all levels.
+        bounds: of the first one.
+        batch_size: the number of clouds; 0 where the network need not know it.
+    """
+
+    sets: int
     capacities: tuple[int, ...]
     bounds: Bounds | None
     batch_size: int
@@ -51,8 +64,7 @@ class Made:
     def __init__(self, program: Program, setting: Setting) -> None:
         self.setting = setting
         plan, place = program.plan, program.place
-        keep = [number for number in range(len(setting.capacities)) if number]
-        self.pyramid = program.new_pyramid(setting, keep)
+        self.pyramid = program.new_pyramid(setting, range(1, setting.sets))
         self.pyramid.load(place.library_device)
         self.pointer = self.pyramid._cell.pointer  # It lives as long as this.
         self.buffer_bytes, self._build_bytes = self.pyramid.bytes(place.arch)
@@ -207,7 +219,7 @@ class TrainingProgram(Program):
             arguments.new_statistics = table.statistics
             arguments.batch_count, arguments.new_batch_count = counts.before, counts.behind
         for number, tensor in enumerate(inputs):
-            block.inputs[number].data = tensor.data_ptr()
+            block.inputs[number].data = address_of(tensor)
         for number, tensor in enumerate(outputs):
             block.outputs[number].data = tensor.data_ptr()
         place = self.place
@@ -231,7 +243,7 @@ class TrainingProgram(Program):
         arguments.buffer, arguments.kept, arguments.workspace = buffer.data_ptr(), kept.data_ptr(), workspace.data_ptr()
         arguments.parameters, arguments.parameter_gradients = table.parameters, gradients
         for number, tensor in enumerate(out_gradients):
-            block.out_gradients[number].data = None if tensor is None else tensor.data_ptr()
+            block.out_gradients[number].data = None if tensor is None else address_of(tensor)
         for number, tensor in enumerate(of_inputs):
             block.input_gradients[number].data = None if tensor is None else tensor.data_ptr()
         place = self.place
@@ -308,7 +320,7 @@ class InferenceProgram(Program):
         arguments, stream = block.arguments, place.stream()
         arguments.buffer, arguments.workspace = buffer.data_ptr(), workspace.data_ptr()
         for number, tensor in enumerate(inputs):
-            block.inputs[number].data = tensor.data_ptr()
+            block.inputs[number].data = address_of(tensor)
         for number, tensor in enumerate(outputs):
             block.outputs[number].data = tensor.data_ptr()
         values = self._values
@@ -363,6 +375,10 @@ class Programs:
                 context(), description=self._description, dtype=dtype, dataflow=Dataflow.FUSED, without_values=True
             ),
         )
+
+    def require_training(self) -> None:
+        """Raises UnimplementedError where a layer cannot be trained. Needs no device."""
+        Training(context(), self.plan(DType.FLOAT32))
 
     def training(self, dtype: DType, place: Place, options: Options) -> TrainingProgram:
         """Returns both passes of the network."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from .._export import record, require_result, root_of
 from .._export._describe import Describer, Output
 from .._export._recorder import Recorder
 from .._export._values import Coordinates, Dense, ExportError, Level, Node
-from .._rules import Rule
+from .._rules import Bounds, Rule, norms_are_ops
 from .._sparse_tensor import SparseTensor
 from ..spconv.core import SparseConvTensor
 
@@ -46,12 +47,14 @@ class Result:
         output: the number of the network's output; -1 where `given` says which argument it is.
         given: the argument whose features are the result.
         level: the number of the level in the network; -1 for one without coordinates.
+        form: of a tensor of integers, its number of axes and its dtype in the module.
     """
 
     kind: str
     output: int
     given: Path
     level: int
+    form: tuple[int, torch.dtype] | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Recorded:
         constants: other arguments, which are numbers or texts.
         result: the result of the module, with a Result for each tensor.
         needs_shape: whether what the network computes depends on the cells along each axis.
-        shape, batch_size: of the example.
+        shape, batch_size, bounds: of the example.
     """
 
     description: dict[str, Any]
@@ -83,6 +86,7 @@ class Recorded:
     needs_shape: bool
     shape: tuple[int, ...] | None
     batch_size: int
+    bounds: Bounds | None
 
 
 def recorded(module: nn.Module, example: Any, shape: Any) -> Recorded:
@@ -92,8 +96,12 @@ def recorded(module: nn.Module, example: Any, shape: Any) -> Recorded:
         ExportError: the module does something that the layers of a network do not.
     """
     kinds = {tensor.device.type for tensor in module.state_dict().values() if isinstance(tensor, torch.Tensor)}
-    with _without_autocast(kinds):
-        recorder, given, result = record(module, example, shape)
+    token = norms_are_ops.set(True)
+    try:
+        with torch.autocast("cuda" if "cuda" in kinds else "cpu", enabled=False):
+            recorder, given, result = record(module, example, shape)
+    finally:
+        norms_are_ops.reset(token)
     root = root_of(recorder)
     outputs: list[Output] = []
     _find_outputs(recorder, result, "output", "", outputs)
@@ -126,11 +134,8 @@ def recorded(module: nn.Module, example: Any, shape: Any) -> Recorded:
         needs_shape,
         root.shape if needs_shape or not recorder.is_shape_guessed else None,
         max(1, recorder.batch),
+        recorder.bounds,
     )
-
-
-def _without_autocast(kinds: set[str]) -> Any:
-    return torch.autocast("cuda" if "cuda" in kinds else "cpu", enabled=False)
 
 
 def _made_from(level: Level, numbers: Mapping[int, int]) -> tuple[int, Rule]:
@@ -206,7 +211,7 @@ class _Arguments:
         elif isinstance(value, list | tuple):
             for number, item in enumerate(value):
                 self._walk(item, (*path, number), sparse, plain)
-        elif value is None or isinstance(value, bool | int | float | str):
+        elif value is None or isinstance(value, Number | str):
             self.constants.append((path, value))
 
     def _note(self, features: torch.Tensor, path: Path) -> None:
@@ -239,7 +244,7 @@ class _Places:
             return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
         tensor = _features_of(value)
         if not isinstance(tensor, torch.Tensor):
-            if value is None or isinstance(value, bool | int | float | str):
+            if value is None or isinstance(value, Number | str):
                 return value
             raise ExportError(
                 f"the module returns {type(value).__name__}: return features, sparse tensors, dense tensors or lists, "
@@ -258,7 +263,8 @@ class _Places:
         level = self._level(found.level.resolve()) if found.level.resolve().ndim else -1
         if found.op == "input":
             return Result(kind, -1, self._arguments.features[id(found)], level)
-        return Result(kind, self._number(found), (), level)
+        form = None if tensor.is_floating_point() else (tensor.dim(), tensor.dtype)
+        return Result(kind, self._number(found), (), level, form)
 
     def _number(self, value: Node | Dense) -> int:
         return next(number for number, output in enumerate(self._outputs) if output.value == value)

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from .._geometry import Level
 from .._places import Place, dtype_of_features, with_room, without_view
-from ._clouds import Cloud, Levels, must_grow, note_rows, setting_of, to_read
+from ._clouds import Cloud, Levels, must_grow, note_rows, to_read
 from ._norms import Mode, Norms
 from ._programs import InferenceProgram, Made, Options, Program, Programs, TrainingProgram
 from ._recorded import Recorded
@@ -35,13 +35,11 @@ class Runtime:
         plan = self.programs.plan(dtype_of_features(torch.empty(0)))
         self.tensors = Tensors(module, recorded, [info.name for info in plan.parameters], place)
         self.norms = Norms(module, self.tensors, place)
-        self.levels = Levels(recorded)
-        #: Whether pyramids must know the number of clouds.
-        self.needs_batch = any(len(info.shape) > 2 or not info.axes for info in plan.outputs) or any(
-            layer["op"] == "global_pool" for layer in recorded.description["layers"]
-        )
-        if plan.info.levels != len(recorded.levels):
+        # The last level of a network with global poolings has a row for each cloud.
+        has_clouds = any(layer["op"] == "global_pool" for layer in recorded.description["layers"])
+        if plan.info.levels != len(recorded.levels) + has_clouds:
             raise AssertionError(f"the network has {plan.info.levels} levels, and {len(recorded.levels)} were recorded")
+        self.levels = Levels(recorded, has_clouds, needs_batch=any(len(info.shape) > 2 for info in plan.outputs))
 
     def run(self, level: Level, features: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], Cloud]:
         """Runs the network on a cloud.
@@ -142,7 +140,7 @@ class Call:
         geometry = level.geometry
         self._forms = [(each.shape[0], each.dtype) for each in features]
         for _ in range(2):
-            made = self._made = program.made(setting_of(runtime.recorded, runtime.levels, level, runtime.needs_batch))
+            made = self._made = program.made(runtime.levels.setting(level))
             cloud, workspace = self._build(made)
             self._cloud, reading = cloud, None
             if geometry.is_exact:

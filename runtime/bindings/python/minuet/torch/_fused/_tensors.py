@@ -20,9 +20,9 @@ _WORDS = ctypes.sizeof(_abi.minuet_array) // 8
 _F32 = ELEMENTS[torch.float32]
 
 
-def addresses_of(arrays: Any) -> Any:
-    """Returns the addresses of a list of arrays, which may be written together."""
-    return np.frombuffer(arrays, dtype=np.int64).reshape(-1, _WORDS)[:, 0]
+def addresses_of(arrays: Any, count: int) -> Any:
+    """Returns the addresses of the first arrays of a list, which may be written together."""
+    return np.frombuffer(arrays, dtype=np.int64).reshape(-1, _WORDS)[:count, 0]
 
 
 class Table:
@@ -40,8 +40,8 @@ class Table:
         self.parameters = kind.from_buffer_copy(template)
         self.statistics = kind.from_buffer_copy(template)
         found = np.array(addresses, dtype=np.int64)
-        addresses_of(self.parameters)[:] = found
-        addresses_of(self.statistics)[:] = np.where(statistics, found, 0)
+        addresses_of(self.parameters, len(found))[:] = found
+        addresses_of(self.statistics, len(found))[:] = np.where(statistics, found, 0)
 
 
 class Gradients:
@@ -75,7 +75,7 @@ class Gradients:
     def arrays(self, base: int) -> Any:
         """Returns the library's list of gradients whose first one is at an address."""
         made = type(self._template).from_buffer_copy(self._template)
-        addresses_of(made)[self._entries] = self._offsets + base
+        addresses_of(made, len(made))[self._entries] = self._offsets + base
         return made
 
     def views(self, flat: torch.Tensor) -> list[torch.Tensor | None]:
@@ -127,7 +127,7 @@ class Tensors:
         self.norm_names = list(norms)
         used = [self._names[number] for number, is_one in enumerate(statistics) if is_one]
         #: A batch norm that the module calls twice, whose statistics would change twice in a step; "" for none.
-        self.shared_norm = next((name for name in used if used.count(name) > 1), "")
+        self.shared_norm = next((name.rpartition(".")[0] for name in used if used.count(name) > 1), "")
         self._is_statistic = np.array(statistics, dtype=bool)
         kind = _abi.minuet_array * max(1, len(sources))
         self.template = kind()
