@@ -133,7 +133,7 @@ def step(module: nn.Module, x: spconv.SparseConvTensor) -> dict[str, torch.Tenso
     floats = [each for each in results if each.requires_grad]
     generator = torch.Generator().manual_seed(8)
     # The first rows are the same for any number of rows.
-    gradients = [torch.randn((400, *each.shape[1:]), generator=generator)[: len(each)] for each in floats]
+    gradients = [torch.randn((2000, *each.shape[1:]), generator=generator)[: len(each)] for each in floats]
     torch.autograd.backward(floats, [given.to(each.dtype) for given, each in zip(gradients, floats, strict=True)])
     given = {**dict(module.named_parameters()), "features": x.features}
     made.update({f"gradient of {name}": each.grad for name, each in given.items() if each.grad is not None})
