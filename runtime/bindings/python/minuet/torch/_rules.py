@@ -40,7 +40,7 @@ def rounded_capacity(rows: int) -> int:
 keeps_shapes: ContextVar[bool] = ContextVar("keeps_shapes", default=False)
 
 
-#: Whether a batch norm in eval mode is one op of torch, which `fuse` sees as a batch norm and not as a sum and a product.
+#: Whether a batch norm in eval mode is one op of torch, in which `fuse` sees a batch norm, and no sum and product.
 norms_are_ops: ContextVar[bool] = ContextVar("norms_are_ops", default=False)
 
 

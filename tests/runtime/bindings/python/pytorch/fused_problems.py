@@ -58,9 +58,7 @@ def strided() -> nn.Module:
 
 def two_norms(**options: Any) -> nn.Module:
     first, second = (spconv.SubMConv3d(before, 8, 3, bias=False) for before in (4, 8))
-    return spconv.SparseSequential(
-        first, nn.BatchNorm1d(8, **options), nn.ReLU(), second, nn.BatchNorm1d(8, **options)
-    )
+    return spconv.SparseSequential(first, nn.BatchNorm1d(8, **options), nn.ReLU(), second, nn.BatchNorm1d(8, **options))
 
 
 def several(m: Any, x: Any) -> Any:
@@ -124,7 +122,7 @@ def pair(name: str) -> tuple[nn.Module, nn.Module]:
 
 
 def step(module: nn.Module, x: spconv.SparseConvTensor) -> dict[str, torch.Tensor]:
-    """Returns the results and all gradients of a step with random gradients of the results, and the buffers behind it."""
+    """Returns the results and all gradients of a step, and the buffers behind it. Gradients of results are random."""
     module.zero_grad()
     if x.features.requires_grad:
         x.features.retain_grad()

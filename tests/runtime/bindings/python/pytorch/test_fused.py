@@ -187,7 +187,7 @@ def test_features_and_coordinates_as_arguments():
                      ((want, other), (got, fused)))  # fmt: skip
         for one, two in zip(got, want, strict=True):
             expect_near(one, two, 2e-5)
-    with pytest.raises(ValueError, match="fused for 2.0"):
+    with pytest.raises(ValueError, match=r"fused for 2\.0"):
         fused(given(50, 1), 3.0)
     with pytest.raises(TypeError, match="missing"):
         fused({}, 2.0)

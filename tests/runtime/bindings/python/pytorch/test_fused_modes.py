@@ -19,7 +19,7 @@ from torch_problems import poisoned  # noqa: E402
 
 __all__ = ["poisoned"]
 
-# ---- capacity mode ----------------------------------------------------------------------------------------------------
+# ---- capacity mode ---------------------------------------------------------------------------------------------------
 
 
 def without_unused(made, rows):
@@ -98,7 +98,7 @@ def test_capacities_of_the_wrong_number():
         fused(cloud(50, 1, rows=60, capacities=[]))
 
 
-# ---- dtypes -----------------------------------------------------------------------------------------------------------
+# ---- dtypes ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -133,13 +133,13 @@ def test_other_dtypes_are_refused():
         fused(spconv.SparseConvTensor(draw_features(len(indices)), indices, SHAPE, BATCH))
     with pytest.raises(TypeError, match="parameters in float32"):
         copy.deepcopy(fused).half()(cloud(50, 1))
-    with pytest.raises(ValueError, match="5 channels|for 4"):
+    with pytest.raises(ValueError, match="have 5 channels"):
         fused(spconv.SparseConvTensor(torch.randn(len(indices), 5), indices, SHAPE, BATCH))
     with pytest.raises(ValueError, match="same shape"):
         fused(spconv.SparseConvTensor(torch.randn(len(indices), 4), indices, [16, 16, 16], BATCH))
 
 
-# ---- modes ------------------------------------------------------------------------------------------------------------
+# ---- modes -----------------------------------------------------------------------------------------------------------
 
 
 def test_training_without_gradients():
@@ -165,7 +165,11 @@ def test_inference_mode():
 
 def test_frozen_parts():
     """Frozen batch norms, frozen parameters, and features that want no gradient."""
-    for training, frozen in ((False, ()), (False, ("stem.0.weight", "up.1.bias")), (True, ("stem.0.weight", "head.weight"))):
+    for training, frozen in (
+        (False, ()),
+        (False, ("stem.0.weight", "up.1.bias")),
+        (True, ("stem.0.weight", "head.weight")),
+    ):
         module, fused = pair("unet")
         made = []
         for each in (module, fused):
@@ -184,10 +188,10 @@ def test_frozen_parts():
 def test_norms_that_differ():
     _, fused = pair("unet")
     fused.train().stem[1].eval()
-    with pytest.raises(ValueError, match="differ in `training`: .*'stem.1'"):
+    with pytest.raises(ValueError, match=r"differ in `training`: .*'stem\.1'"):
         fused(cloud(50, 1))
     fused.train().deep[1].momentum = 0.3
-    with pytest.raises(ValueError, match="differ in `momentum`: .*0.3 in 'deep.1'"):
+    with pytest.raises(ValueError, match=r"differ in `momentum`: .*0\.3 in 'deep\.1'"):
         fused(cloud(50, 1))
     for part in fused.modules():
         if isinstance(part, nn.BatchNorm1d):
@@ -204,10 +208,14 @@ def test_what_cannot_be_trained():
     with pytest.raises(ValueError, match="'norm' more than once"):
         twice(cloud(50, 1))
     random = fused(lambda m, x: m.drop(m.conv(x).features), drop=nn.Dropout(0.1))
-    with pytest.raises(ValueError, match="'drop' is a dropout"):
+    with pytest.raises(ValueError, match="'drop' has a dropout"):
         random(cloud(50, 1))
     random.eval()(cloud(50, 1))
-    with pytest.raises(minuet.torch.ExportError, match="'slope.weight'"):
+    random = fused(lambda m, x: nn.functional.dropout(m.conv(x).features, training=m.training))
+    with pytest.raises(ValueError, match="the fused module has a dropout"):
+        random(cloud(50, 1))
+    fused(lambda m, x: m.drop(m.conv(x).features), drop=nn.Dropout(0))(cloud(50, 1))
+    with pytest.raises(minuet.torch.ExportError, match=r"'slope\.weight'"):
         fused(lambda m, x: m.slope(m.conv(x).features), slope=nn.PReLU())
     with pytest.raises(minuet.torch.ExportError, match="'weight'"):
         fused(lambda m, x: m.conv(x).features * (2 * m.weight), weight=nn.Parameter(torch.ones(8)))
@@ -251,7 +259,7 @@ def test_a_cloud_without_voxels(name):
     assert all(torch.equal(one, two) for one, two in zip(before.values(), fused.state_dict().values(), strict=True))
 
 
-# ---- autograd ---------------------------------------------------------------------------------------------------------
+# ---- autograd --------------------------------------------------------------------------------------------------------
 
 
 def test_two_forwards_before_two_backwards():
@@ -314,7 +322,7 @@ def test_derivatives_that_are_refused():
     _, fused = pair("unet")
     x = cloud(100, 1)
     (gradient,) = torch.autograd.grad(fused.train()(x).features.square().sum(), x.features, create_graph=True)
-    with pytest.raises(RuntimeError, match="differentiate twice"):
+    with pytest.raises(RuntimeError, match=r"differentiate twice"):
         gradient.sum().backward()
     features = x.features.detach()
     with pytest.raises(RuntimeError):

@@ -143,6 +143,7 @@ class Recorder(TorchDispatchMode):
         batch: the number of clouds, as far as it is known.
         bounds: of the caller's coordinates, where the module declares them.
         seen: the names of the module's parameters and buffers that an op has read.
+        dropouts: the modules that call a dropout, which does nothing in eval mode.
     """
 
     def __init__(self, module: nn.Module, shape: Sequence[int] | None) -> None:
@@ -153,6 +154,7 @@ class Recorder(TorchDispatchMode):
         self.batch = 0
         self.bounds: Bounds | None = None
         self.seen: set[str] = set()
+        self.dropouts: set[str] = set()
         self.given_shape = None if shape is None else tuple(shape)
         #: Whether the root's shape is only that of the bounds, which do not limit what kernels reach.
         self.is_shape_guessed = False
@@ -314,7 +316,8 @@ class Recorder(TorchDispatchMode):
 
 
 class Reads(TorchFunctionMode):
-    """Sees calls by which Python reads the numbers of a tensor without an op that a Recorder would see."""
+    """Sees calls that a Recorder would not see: those by which Python reads the numbers of a tensor without an op, and
+    dropouts, which in eval mode are none."""
 
     _NAMES = ("tolist", "numpy", "__array__", "__dlpack__")
 
@@ -327,7 +330,14 @@ class Reads(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name in self._NAMES and args:
             self._recorder.check_read(args[0], name)
+        if name.rstrip("123d_").endswith("dropout") and _rate(args, kwargs or {}) != 0:
+            self._recorder.dropouts.add(self._recorder.path)
         return func(*args, **(kwargs or {}))
+
+
+def _rate(args: Any, kwargs: Any) -> Any:
+    """Returns what share of the numbers a call of a dropout sets to 0."""
+    return kwargs.get("p", args[1] if len(args) > 1 else None)
 
 
 def _plain(name: str) -> str:

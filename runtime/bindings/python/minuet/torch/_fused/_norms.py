@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.nn.modules.dropout import _DropoutNd
 
 from .._places import Place
 from ._tensors import Tensors
@@ -24,18 +24,17 @@ class Norms:
 
     Args:
         module: the module.
+        dropouts: the names of its modules that call a dropout.
         tensors: of it.
 
     Attributes:
         changes: how often the running statistics have changed.
     """
 
-    def __init__(self, module: nn.Module, tensors: Tensors, place: Place) -> None:
+    def __init__(self, module: nn.Module, dropouts: Sequence[str], tensors: Tensors, place: Place) -> None:
         self._norms, self._tensors, self._place = tensors.norms, tensors, place
         self._buffers = [norm._buffers for norm in self._norms]
-        self._dropouts = [
-            (name, part) for name, part in module.named_modules() if isinstance(part, _DropoutNd) and part.p > 0
-        ]
+        self._dropouts = [(name, module.get_submodule(name)) for name in dropouts]
         self.changes = 0
         self._zero = torch.zeros(1, dtype=torch.int64, device=place.device)
 
@@ -48,8 +47,8 @@ class Norms:
         for name, part in self._dropouts:
             if part.training:
                 raise ValueError(
-                    f"{name!r} is a dropout, which is random, and a network has none: give it p=0, set it to eval(), "
-                    "or fuse the parts before and behind it"
+                    f"{f'the module {name!r}' if name else 'the fused module'} has a dropout, which is random, and a network has none: fuse with p=0, set "
+                    "it to eval(), or fuse the parts before and behind it"
                 )
         norms = self._norms
         if not norms:

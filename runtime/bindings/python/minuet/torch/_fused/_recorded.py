@@ -73,6 +73,7 @@ class Recorded:
         result: the result of the module, with a Result for each tensor.
         needs_shape: whether what the network computes depends on the cells along each axis.
         shape, batch_size, bounds: of the example.
+        dropouts: the modules that call a dropout.
     """
 
     description: dict[str, Any]
@@ -87,6 +88,7 @@ class Recorded:
     shape: tuple[int, ...] | None
     batch_size: int
     bounds: Bounds | None
+    dropouts: tuple[str, ...]
 
 
 def recorded(module: nn.Module, example: Any, shape: Any) -> Recorded:
@@ -135,6 +137,7 @@ def recorded(module: nn.Module, example: Any, shape: Any) -> Recorded:
         root.shape if needs_shape or not recorder.is_shape_guessed else None,
         max(1, recorder.batch),
         recorder.bounds,
+        tuple(sorted(recorder.dropouts)),
     )
 
 

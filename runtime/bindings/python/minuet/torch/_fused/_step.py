@@ -34,7 +34,7 @@ class Runtime:
         self.programs = Programs(recorded.description)
         plan = self.programs.plan(dtype_of_features(torch.empty(0)))
         self.tensors = Tensors(module, recorded, [info.name for info in plan.parameters], place)
-        self.norms = Norms(module, self.tensors, place)
+        self.norms = Norms(module, recorded.dropouts, self.tensors, place)
         # The last level of a network with global poolings has a row for each cloud.
         has_clouds = any(layer["op"] == "global_pool" for layer in recorded.description["layers"])
         if plan.info.levels != len(recorded.levels) + has_clouds:
