@@ -46,9 +46,10 @@ class Norms:
         """
         for name, part in self._dropouts:
             if part.training:
+                where = f"the module {name!r}" if name else "the fused module"
                 raise ValueError(
-                    f"{f'the module {name!r}' if name else 'the fused module'} has a dropout, which is random, and a network has none: fuse with p=0, set "
-                    "it to eval(), or fuse the parts before and behind it"
+                    f"{where} has a dropout, which is random, and a network has none: fuse with p=0, set it to eval(), "
+                    "or fuse the parts before and behind it"
                 )
         norms = self._norms
         if not norms:
