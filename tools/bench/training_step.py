@@ -178,15 +178,15 @@ def capacity(bench, clouds):
             yield bench.row(scenes, {**row, "mode": "graph"}, lambda scenes=scenes: graph_step(scenes, bench.device))
 
 
-def fused_step(scenes, device):
-    """Returns the step of a loop for spconv whose network is one op."""
+def fused_step(scenes, device, lays_out=False):
+    """Returns the step of a loop for spconv whose network is one op, with weights in the network's order if asked."""
     import minuet.torch
+    import minuet.torch.spconv as spconv
 
-    step = minuet_step(scenes, device)
     coordinates, features, _ = scenes.draw(0, 1)
-    example = step.spconv.SparseConvTensor(features, coordinates, scenes.shape, 1)
-    step.network = minuet.torch.fuse(step.network, example)
-    return step
+    example = spconv.SparseConvTensor(features, coordinates, scenes.shape, 1)
+    network = minuet.torch.fuse(minkunet42(spconv, IN_CHANNELS, CLASSES).to(device), example)
+    return Step(spconv, network.lay_out() if lays_out else network, scenes.shape, device)
 
 
 def fused(bench, clouds):
@@ -194,6 +194,7 @@ def fused(bench, clouds):
     modes = {"exact": fused_step, "capacity": partial(capacity_step, make=fused_step)}
     if bench.is_gpu:
         modes["graph"] = partial(graph_step, make=fused_step)
+        modes["graph, weights laid out"] = partial(graph_step, make=partial(fused_step, lays_out=True))
     for scenes in clouds:
         for mode, make in modes.items():
             row = {"engine": "Minuet", "mode": f"fused, {mode}"}

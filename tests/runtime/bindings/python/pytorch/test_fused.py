@@ -148,6 +148,33 @@ def test_parameters_that_are_replaced():
     expect_same(step(fused.train(), cloud(80, 4)), step(module.train(), cloud(80, 4)))
 
 
+@pytest.mark.parametrize("name", ["unet", "linear", "groups"])
+def test_weights_in_the_order_of_the_network(name):
+    """Their memory has another order, and everything else stays. Gradients have the order of the weights."""
+    module, fused = pair(name)
+    assert fused.lay_out() is fused
+    weights = [each for each in fused.parameters() if each.dim() > 1 and not each.is_contiguous()]
+    assert weights
+    optimizers = [torch.optim.SGD(each.parameters(), lr=1e-3, momentum=0.9) for each in (module, fused)]
+    for seed in (1, 2, 3):
+        expect_same(step(fused.train(), cloud(100, seed)), step(module.train(), cloud(100, seed)), 2e-5)
+        assert all(each.grad.stride() == each.stride() for each in fused.parameters())
+        for optimizer in optimizers:
+            optimizer.step()
+    x = cloud(90, 4)
+    with torch.no_grad():
+        expect_near(fused.eval()(x).features, module.eval()(x).features, 1e-4)
+    copies = [copy.deepcopy(fused)]
+    if name == "unet":
+        copies.append(pickle.loads(pickle.dumps(fused)))
+    state = copy.deepcopy(fused.state_dict())
+    for each in copies:
+        fused.load_state_dict(state)
+        expect_same(step(each.train(), x), step(fused.train(), x), 0)
+    module.load_state_dict(fused.state_dict())
+    assert all(each.is_contiguous() for each in module.parameters())
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda fused: pickle.loads(pickle.dumps(fused))])
 def test_copies(copied):
     module, fused = pair("unet")

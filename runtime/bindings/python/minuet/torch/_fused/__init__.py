@@ -97,6 +97,18 @@ class FusedModule(nn.Module):
         """Leaves out what belongs to the process."""
         return {**self.__dict__, "_runtimes": {}}
 
+    def lay_out(self) -> FusedModule:
+        """Brings the memory of weights into the order in which the network's kernels read and write them, where that of
+        the module is another one, as with spconv's. Their shapes and values stay, as with channels_last. Call it before
+        an optimizer is made, because momentum and the like should have the same order.
+
+        Returns:
+            The module itself.
+        """
+        device = next(iter(self.parameters())).device
+        self._runtime(device).tensors.lay_out()
+        return self
+
     def extra_repr(self) -> str:
         """Returns the class of the module, for repr()."""
         return type(self.module).__name__

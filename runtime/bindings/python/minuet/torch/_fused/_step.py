@@ -223,7 +223,7 @@ class Call:
                 "parameters behind the backward pass"
             )
         place, count = runtime.place, len(self._forms)
-        layout = runtime.tensors.gradients(tuple(wanted[count:]))
+        layout = self._table.gradients(tuple(wanted[count:]))
         flat = torch.empty(layout.count, dtype=torch.float32, device=place.device)
         given = [
             None if gradient is None else _gradient(gradient, *form)

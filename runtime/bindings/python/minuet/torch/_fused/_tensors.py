@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from ... import _abi
 from ..._infos import is_statistic
 from .._places import ELEMENTS, Place, array_struct
-from ._recorded import Recorded
+from ._recorded import Recorded, Source
 
 _WORDS = ctypes.sizeof(_abi.minuet_array) // 8
 _F32 = ELEMENTS[torch.float32]
@@ -28,13 +28,20 @@ def addresses_of(arrays: Any, count: int) -> Any:
 class Table:
     """Where all parameters lie. It does not change, so that any thread may give it to calls.
 
-    Attributes:
+    Args:
+        template: one array for each parameter, without its address.
         addresses: of all parameters.
+        statistics: whether each is a running statistic.
+        forms: shape and strides of those that may have a gradient, by their numbers.
+
+    Attributes:
         parameters: one array for each.
         statistics: the same with those of running statistics alone.
     """
 
-    def __init__(self, template: Any, addresses: list[int], statistics: Any) -> None:
+    def __init__(
+        self, template: Any, addresses: list[int], statistics: Any, forms: Mapping[int, tuple[Any, Any]]
+    ) -> None:
         kind = type(template)
         self.addresses = addresses
         self.parameters = kind.from_buffer_copy(template)
@@ -42,6 +49,19 @@ class Table:
         found = np.array(addresses, dtype=np.int64)
         addresses_of(self.parameters, len(found))[:] = found
         addresses_of(self.statistics, len(found))[:] = np.where(statistics, found, 0)
+        self._template, self._forms = template, forms
+        self._gradients: dict[tuple[bool, ...], Gradients] = {}
+
+    def gradients(self, wanted: tuple[bool, ...]) -> Gradients:
+        """Returns how gradients lie in memory.
+
+        Args:
+            wanted: which of those that may have a gradient have one.
+        """
+        found = self._gradients.get(wanted)
+        if found is None:
+            found = self._gradients[wanted] = Gradients(self._template, self._forms, wanted)
+        return found
 
 
 class Gradients:
@@ -49,24 +69,20 @@ class Gradients:
 
     Args:
         template: one array for each parameter.
-        entries: the numbers of the parameters.
-        shapes: those of the module's parameters.
+        forms: shape and strides of parameters of the module, by their numbers. Gradients have the same.
         wanted: which of them have a gradient.
     """
 
-    def __init__(
-        self, template: Any, entries: Sequence[int], shapes: Sequence[torch.Size], wanted: Sequence[bool]
-    ) -> None:
+    def __init__(self, template: Any, forms: Mapping[int, tuple[Any, Any]], wanted: Sequence[bool]) -> None:
         self._template = template
-        self._entries = np.array([entry for entry, is_one in zip(entries, wanted, strict=True) if is_one], np.intp)
+        self._entries = np.array([entry for entry, is_one in zip(forms, wanted, strict=True) if is_one], np.intp)
         self._views: list[tuple[Any, ...] | None] = []
         offsets, count = [], 0
-        for shape, is_wanted in zip(shapes, wanted, strict=True):
+        for (shape, strides), is_wanted in zip(forms.values(), wanted, strict=True):
             if not is_wanted:
                 self._views.append(None)
                 continue
             offsets.append(4 * count)
-            strides = torch.empty(shape, device="meta").stride()
             self._views.append((shape, strides, count))
             count += -(-shape.numel() // 4) * 4  # Optimizers read four numbers at a time where they may.
         self._offsets = np.array(offsets, dtype=np.int64)
@@ -130,11 +146,14 @@ class Tensors:
         self.shared_norm = next((name.rpartition(".")[0] for name in used if used.count(name) > 1), "")
         self._is_statistic = np.array(statistics, dtype=bool)
         kind = _abi.minuet_array * max(1, len(sources))
-        self.template = kind()
+        self._template = kind()
         for number, source in enumerate(sources):
-            self.template[number] = array_struct(source.shape, _F32, source.strides)
+            self._template[number] = array_struct(source.shape, _F32, source.strides)
+        self._shapes = [source.shape for source in sources]
+        #: The strides of weights in the network's order; None of other parameters.
+        shapes = [tuple(tensor.shape) for tensor in self.current()]
+        self._orders = [_order_of(source, shape) for source, shape in zip(sources, shapes, strict=True)]
         self._table: Table | None = None
-        self._gradients: dict[Any, Gradients] = {}
 
     def current(self) -> list[Any]:
         """Returns all tensors."""
@@ -146,7 +165,8 @@ class Tensors:
         known = self._table
         if known is not None and known.addresses == addresses:
             return known
-        for name, tensor in zip(self._names, tensors, strict=True):
+        template = type(self._template).from_buffer_copy(self._template)
+        for number, (name, tensor) in enumerate(zip(self._names, tensors, strict=True)):
             if tensor.dtype != torch.float32:
                 raise TypeError(
                     f"{name} is {tensor.dtype}, and a fused module keeps its parameters in float32: leave out half(), "
@@ -156,20 +176,36 @@ class Tensors:
                 raise ValueError(
                     f"{name} is on {tensor.device}, and the features are on {self._place.device}: move the module"
                 )
+            if not tensor.is_contiguous() and tensor.stride() != self._orders[number]:
+                raise ValueError(
+                    f"{name} has the strides {list(tensor.stride())}: give the module a contiguous parameter, or one "
+                    "as lay_out() makes it"
+                )
             if not tensor.is_contiguous():
-                raise ValueError(f"{name} is not contiguous: give the module a contiguous parameter")
-        made = self._table = Table(self.template, addresses, self._is_statistic)
+                own = array_struct(self._shapes[number], _F32)
+                template[number] = own
+        forms = {number: (tensors[number].shape, tensors[number].stride()) for number in self.trained}
+        made = self._table = Table(template, addresses, self._is_statistic, forms)
         return made
 
-    def gradients(self, wanted: tuple[bool, ...]) -> Gradients:
-        """Returns how gradients lie in memory.
+    def lay_out(self) -> None:
+        """Brings the weights of layers into the network's order of memory. Their shapes and values stay."""
+        for number, tensor in enumerate(self.current()):
+            order = self._orders[number]
+            if order is not None and tensor.stride() != order:
+                with torch.no_grad():
+                    tensor.data = torch.empty_strided(tensor.shape, order, device=tensor.device).copy_(tensor)
 
-        Args:
-            wanted: which of those in `trained` have one.
-        """
-        found = self._gradients.get(wanted)
-        if found is None:
-            tensors = self.current()
-            shapes = [tensors[number].shape for number in self.trained]
-            found = self._gradients[wanted] = Gradients(self.template, self.trained, shapes, wanted)
-        return found
+
+def _order_of(source: Source, shape: Sequence[int]) -> tuple[int, ...] | None:
+    """Returns the strides of a weight [out, sizes..., in] whose memory has the order of the network, [offsets, in,
+    out]; None for other parameters."""
+    if len(source.shape) != 3 or len(shape) < 2:
+        return None
+    offsets, inner, outer = source.shape
+    if source.strides[1:] != (1, inner * offsets) or (shape[0], shape[-1]) != (outer, inner):
+        return None
+    strides = [outer * inner]
+    for size in reversed(shape[2:-1]):
+        strides.insert(0, strides[0] * size)
+    return (1, *strides[: len(shape) - 2], outer)
