@@ -14,6 +14,7 @@ import plain_spconv  # noqa: E402
 from export_problems import expect_near, features_of, train_a_little  # noqa: E402
 from fused_problems import MODULES, UNet, cloud, expect_same, pair, step  # noqa: E402
 from minuet.torch import spconv  # noqa: E402
+from minuet.torch._fused._clouds import Levels  # noqa: E402
 from spconv_problems import BATCH, CHANNELS, SHAPE, draw_cloud, draw_features  # noqa: E402
 from torch import nn  # noqa: E402
 from torch_problems import poisoned  # noqa: E402
@@ -54,6 +55,32 @@ def test_results_are_those_of_the_module(name):
         elif not isinstance(want, torch.Tensor):
             assert torch.equal(got.coordinates, want.coordinates)
     torch.cat([each.flatten().float() for each in features_of(fused(x)) if each.is_floating_point()]).sum().backward()
+
+
+@pytest.mark.parametrize("momentum", [0.1, None, 0.0])
+def test_a_cloud_that_needs_more_room_on_one_level(momentum, monkeypatch):
+    """It is computed again, and counts as one batch. The example's voxels lie close together, and so do the first's."""
+    counted = []
+    count = Levels.count
+    monkeypatch.setattr(Levels, "count", lambda levels, level: (counted.append(level.rows), count(levels, level)))
+    torch.manual_seed(3)
+    module = train_a_little(UNet())
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm1d):
+            part.momentum = momentum
+    block = torch.cartesian_prod(torch.tensor([0]), *[torch.arange(10)] * 3).int()
+    cells = torch.randperm(40**3, generator=torch.Generator().manual_seed(1))[:990]
+    spread = torch.stack([torch.zeros_like(cells), cells // 1600, cells // 40 % 40, cells % 40], 1).int()
+    features = torch.randn(1000, 4, generator=torch.Generator().manual_seed(2))
+
+    def given(indices):
+        return spconv.SparseConvTensor(features[: len(indices)].clone().requires_grad_(), indices, [40] * 3, 1)
+
+    fused = minuet.torch.fuse(copy.deepcopy(module), given(block))
+    for indices in (block, spread, block):
+        got, want = (step(each.train(), given(indices)) for each in (fused, module))
+        expect_same(got, want, 1e-5)
+    assert counted == [1000, 990]
 
 
 def test_gradients_of_float64():

@@ -110,28 +110,27 @@ class Norms:
         added = torch.empty(1, dtype=torch.int64, device=self._place.device)
         return Counts(self._zero.data_ptr(), added.data_ptr(), added)
 
-    def end(self, mode: Mode | None, counts: Counts | None, rows: int | None) -> None:
-        """Counts the batch in all norms.
-
-        Args:
-            rows: of the cloud; None where only the device knows whether it has any.
-        """
-        if mode is None:
-            return
-        counters = self._counters()
-        if counts is None:
-            if rows != 0:
-                torch._foreach_add_(counters, 1)
+    def end(self, mode: Mode | None, counts: Counts | None) -> None:
+        """Takes note of what a forward call changes, and counts the batch where only the device knows whether the cloud
+        has voxels and fits."""
+        if mode is None or counts is None:
             return
         self.changes += 1
         statistics = [buffers[name] for buffers in self._buffers for name in ("running_mean", "running_var")]
         torch.autograd.graph.increment_version(statistics)
+        counters = self._counters()
         if mode.momentum is None:
-            torch._foreach_copy_(counters[1:], [counters[0]] * (len(counters) - 1))
-        elif counts.added is not None:
+            if len(counters) > 1:
+                torch._foreach_copy_(counters[1:], [counters[0]] * (len(counters) - 1))
+        elif counts.added is not None and counters:
             torch._foreach_add_(counters, [counts.added.view(())] * len(counters))
-        elif rows:
-            torch._foreach_add_(counters, 1)
+
+    def count(self, mode: Mode | None) -> None:
+        """Counts a batch, but where the forward call does."""
+        if mode is not None and mode.momentum is not None:
+            counters = self._counters()
+            if counters:
+                torch._foreach_add_(counters, 1)
 
 
 class Counts(NamedTuple):

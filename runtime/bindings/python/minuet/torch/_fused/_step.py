@@ -148,11 +148,15 @@ class Call:
             outputs = self._enqueue(cloud, workspace, features)
             if reading is None:
                 geometry.session.statuses.append(cloud.numbers[:1])
+                if self._mode is not None and self._mode.momentum == 0.0:
+                    runtime.norms.count(self._mode)  # Whatever the device finds, as single ops do.
                 return outputs
             read = reading.numbers()
             if not must_grow(read, level, made):
                 cloud.rows = read[2 : 2 + len(made.setting.capacities)]
                 note_rows(geometry, cloud)
+                if level.rows:
+                    runtime.norms.count(self._mode)
                 return [
                     output if number < 0 else without_view(output, cloud.rows[number])
                     for output, number in zip(outputs, program.output_levels, strict=True)
@@ -183,7 +187,7 @@ class Call:
         is_exact = self._level.geometry.is_exact
         counts = norms.begin(self._mode, is_exact)
         program.forward(made, self._table, cloud.buffer, kept, workspace, inputs, outputs, counts)
-        norms.end(self._mode, counts, self._level.rows if is_exact else None)
+        norms.end(self._mode, counts)
         # Frozen batch norms read their running statistics in both passes.
         trained = runtime.tensors.trained
         self._watched = [self._tensors[number] for number in trained] if self._mode is not None else self._tensors
