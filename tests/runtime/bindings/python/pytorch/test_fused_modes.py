@@ -345,23 +345,23 @@ def test_one_part_of_a_module():
     torch.manual_seed(0)
 
     class Whole(nn.Module):
-        def __init__(self):
+        def __init__(self, first):
             super().__init__()
-            self.first, self.net, self.last = sub(4, 4), UNet(), strided_from(5)
+            self.first, self.net, self.last = first, UNet(), spconv.SparseConv3d(5, 4, 2, 2)
 
         def forward(self, x):
             y = self.last(self.net(self.first(x)))
             return F.global_pooling(y.sparse(), "max", BATCH)
 
-    module = Whole()
-    fused = copy.deepcopy(module)
-    fused.net = minuet.torch.fuse(fused.net, cloud(60, 5))
-    assert list(fused.state_dict()) == list(module.state_dict())
-    expect_same(step(fused, cloud(120, 1)), step(module, cloud(120, 1)), 2e-5)
-
-
-def strided_from(before: int) -> nn.Module:
-    return spconv.SparseConv3d(before, 4, 2, 2)
+    for first in (sub(4, 4), spconv.SparseConv3d(4, 4, 2, 2)):
+        module = Whole(first)
+        fused = copy.deepcopy(module)
+        with torch.no_grad():
+            fused.net = minuet.torch.fuse(fused.net, fused.first(cloud(60, 5)))
+        assert list(fused.state_dict()) == list(module.state_dict())
+        for capacity in ({}, {"rows": 150, "capacities": [140] * 3}):
+            got, want = (step(each, cloud(120, 1, **dict(capacity))) for each in (fused, module))
+            expect_same(got, want, 2e-5)
 
 
 def test_modules_cover_all_kinds():

@@ -13,11 +13,11 @@ from .._geometry import Geometry, Level
 from .._levels import back_reference
 from .._places import Place, Pool
 from .._pyramids import read_coordinates
-from .._rules import raise_status, rounded_bounds, rounded_capacity
+from .._rules import Bounds, raise_status, rounded_bounds, rounded_capacity
 from ._programs import Made, Setting
 from ._recorded import Recorded
 
-#: How much room a level has in exact mode, in terms of the most rows that were seen for each row of the first level.
+#: How much room a level has in exact mode, in terms of the most rows that were seen.
 _ROOM = 1.1
 
 
@@ -60,13 +60,14 @@ class Levels:
 
     def __init__(self, recorded: Recorded, has_clouds: bool, needs_batch: bool) -> None:
         self._recorded, self._has_clouds, self._needs_batch = recorded, has_clouds, has_clouds or needs_batch
-        #: The most rows of each level for each row of the first one; None before the first cloud.
-        self._shares: list[float] | None = None
+        # By the capacity of the first level: the most rows of each other level for each row of the first. Small clouds
+        # have other shares than large ones.
+        self._shares: dict[int, list[float]] = {}
         self._pinned: dict[int, Pool] = {}
 
     def setting(self, level: Level) -> Setting:
         """Returns what the pyramid of a cloud must be made for."""
-        geometry, bounds = level.geometry, level.bounds
+        geometry, bounds = level.geometry, _bounds_within(level)
         batch = geometry.batch_size if self._needs_batch else 0
         if self._needs_batch and not batch:
             raise ValueError(
@@ -84,11 +85,11 @@ class Levels:
 
     def _capacities(self, level: Level) -> tuple[int, ...]:
         """Returns capacities of exact mode with room for a cloud like those that were seen."""
-        if self._shares is None:
-            self.count(level)
-        assert self._shares is not None
         capacity = level.capacity
-        return (capacity, *(rounded_capacity(math.ceil(_ROOM * share * capacity)) for share in self._shares))
+        if capacity not in self._shares:
+            self.count(level)
+        shares = self._shares[capacity]
+        return (capacity, *(rounded_capacity(math.ceil(_ROOM * share * capacity)) for share in shares))
 
     def count(self, level: Level) -> None:
         """Counts the rows of the levels of a cloud, as ops do in exact mode: one level after the other."""
@@ -103,7 +104,8 @@ class Levels:
             return found
 
         rows = [counted(number).rows / max(1, level.rows) for number in recorded.levels[1:]]
-        self._shares = [max(pair) for pair in zip(rows, self._shares or rows, strict=True)]
+        known = self._shares.get(level.capacity, rows)
+        self._shares[level.capacity] = [max(pair) for pair in zip(rows, known, strict=True)]
 
     def read(self, numbers: torch.Tensor, place: Place) -> Reading:
         """Begins to read numbers of the device."""
@@ -166,6 +168,17 @@ class Cloud:
         return level
 
 
+def _bounds_within(level: Level) -> Bounds | None:
+    """Returns the bounds of a level. Those of a coarser one may go past its shape, where it has no voxels."""
+    if level.bounds is None or level.shape is None or level.parent is None:
+        return level.bounds
+    least, greatest = level.bounds
+    return (
+        (least[0], *(max(0, number) for number in least[1:])),
+        (greatest[0], *map(min, greatest[1:], (cells - 1 for cells in level.shape))),
+    )
+
+
 def _given_capacities(recorded: Recorded, level: Level) -> tuple[int, ...]:
     """Returns the capacities that the caller gives, who is asked for all that the module makes, in order."""
     sets = [level]
@@ -179,7 +192,7 @@ def _given_capacities(recorded: Recorded, level: Level) -> tuple[int, ...]:
 def to_read(level: Level, made: Made, numbers: torch.Tensor) -> torch.Tensor:
     """Returns what the host reads of a cloud of exact mode: its numbers and, where the bounds were rounded, the
     greatest coordinates."""
-    if made.setting.bounds == level.bounds or not level.rows:
+    if made.setting.bounds == _bounds_within(level) or not level.rows:
         return numbers
     return torch.cat([numbers, level.coordinates.amax(0)])
 

@@ -53,15 +53,15 @@ class Runtime:
         trained = [tensors[number] for number in self.tensors.trained]
         records = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*features, *trained))
         dtype = _dtype_of(features[0])
+        kind = dtype_of_features(features[0].new_empty(0, dtype=dtype))
+        program: Program
         if mode is None and not records:
-            program = self.programs.inference(dtype_of_features(features[0].new_empty(0, dtype=dtype)), self.place)
-            call = Call(self, level, program, self.tensors.table(tensors), tensors, dtype, None)
-            return call.forward(features), call.take_cloud()
-        wanted = tuple(number for number, each in enumerate(features) if records and each.requires_grad)
-        options = Options(mode is None, 0.0 if mode is None else mode.momentum, wanted)
-        plan_dtype = dtype_of_features(features[0].new_empty(0, dtype=dtype))
-        program_ = self.programs.training(plan_dtype, self.place, options)
-        call = Call(self, level, program_, self.tensors.table(tensors), tensors, dtype, mode)
+            program = self.programs.inference(kind, self.place)
+        else:
+            wanted = tuple(number for number, each in enumerate(features) if records and each.requires_grad)
+            options = Options(mode is None, 0.0 if mode is None else mode.momentum, wanted)
+            program = self.programs.training(kind, self.place, options)
+        call = Call(self, level, program, self.tensors.table(tensors), tensors, dtype, mode)
         if not records:
             return call.forward(features), call.take_cloud()
         made = _Step.apply(call, len(features), *features, *trained)
