@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 import minuet.torch  # noqa: E402
 import plain_spconv  # noqa: E402
 from export_problems import expect_near, features_of, train_a_little  # noqa: E402
-from fused_problems import MODULES, UNet, cloud, expect_same, pair, step  # noqa: E402
+from fused_problems import MODULES, UNet, Written, cloud, expect_same, pair, step, sub  # noqa: E402
 from minuet.torch import spconv  # noqa: E402
 from minuet.torch._fused._clouds import Levels  # noqa: E402
 from spconv_problems import BATCH, CHANNELS, SHAPE, draw_cloud, draw_features  # noqa: E402
@@ -245,6 +245,20 @@ def test_features_and_coordinates_as_arguments():
         fused(given(50, 1), 3.0)
     with pytest.raises(TypeError, match="missing"):
         fused({}, 2.0)
+
+
+def test_two_tensors_on_the_same_voxels():
+    module = Written(lambda m, x: m.a(x[0]).features + m.b(x[1]).features, a=sub(4, 8), b=sub(4, 8))
+    indices = draw_cloud(SHAPE, 90, 1)
+    tensors = [spconv.SparseConvTensor(torch.randn(len(indices), 4), indices, SHAPE, BATCH) for _ in range(2)]
+    other = copy.deepcopy(module)
+    with pytest.raises(minuet.torch.ExportError, match="cannot be told apart"):
+        minuet.torch.fuse(module, [tensors[0]] * 2)
+    example = cloud(60, 5)
+    fused = minuet.torch.fuse(module, [example, example.replace_feature(example.features + 1)])
+    expect_near(fused(tensors), other(tensors).detach(), 5e-6)
+    with pytest.raises(ValueError, match="on other voxels"):
+        fused([tensors[0], spconv.SparseConvTensor(tensors[1].features, indices.flip(0), SHAPE, BATCH)])
 
 
 def test_other_shapes():

@@ -40,7 +40,8 @@ def fuse(module: nn.Module, example: Any, *, shape: Sequence[int] | None = None)
 
     Args:
         module: what is fused. Its layers are those that export takes, but for transposed convolutions that make voxels.
-        example: its argument, or a tuple of its arguments, as for export.
+        example: its argument, or a tuple of its arguments, as for export. Where these are features and coordinates, and
+            no sparse tensor, all calls have the example's number of clouds.
         shape: cells of the input along each axis, where neither the example nor the module tells them.
 
     Returns:
@@ -129,7 +130,11 @@ class FusedModule(nn.Module):
                 )
         root = _at(arguments, found.root)
         level = _level_of(root, found)
-        features = [_features(_at(arguments, path)) for path in found.inputs]
+        given = [_at(arguments, path) for path in found.inputs]
+        for value in given:
+            if value is not root and isinstance(value, SparseConvTensor | SparseTensor):
+                _require_same(value, root)
+        features = [_features(value) for value in given]
         outputs, cloud = self._runtime(features[0].device).run(level, features)
         return _filled(found.result, arguments, root, outputs, cloud)
 
@@ -168,6 +173,16 @@ def _features(value: Any) -> torch.Tensor:
     if not isinstance(features, torch.Tensor):
         raise TypeError(f"an argument is {type(value).__name__}: give what the example of fuse() had")
     return features
+
+
+def _require_same(value: SparseConvTensor | SparseTensor, root: Any) -> None:
+    """Raises ValueError where two arguments have other voxels."""
+    one, two = (
+        each.indices if isinstance(each, SparseConvTensor) else getattr(each, "coordinates", each)
+        for each in (value, root)
+    )
+    if one.data_ptr() != two.data_ptr() or one.shape != two.shape:
+        raise ValueError("two arguments are on other voxels: give both the same tensor of coordinates, as in the example")
 
 
 def _level_of(root: Any, found: Recorded) -> Level:

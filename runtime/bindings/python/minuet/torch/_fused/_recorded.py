@@ -220,7 +220,12 @@ class _Arguments:
     def _note(self, features: torch.Tensor, path: Path) -> None:
         node = self._recorder.find(features)
         if isinstance(node, Node) and node.op == "input":
-            self.features.setdefault(id(node), path)
+            if id(node) in self.features:
+                raise ExportError(
+                    "two arguments of the example are the same tensor of features, so that they cannot be told apart: "
+                    "give each a tensor of its own"
+                )
+            self.features[id(node)] = path
 
 
 class _Places:
