@@ -126,7 +126,7 @@ class Geometry:
         self._known_maps: dict[tuple[Any, ...], tuple[Built, int]] = {}
         if self._learned is not None:
             self._learned._note_rows((), rows)
-        elif isinstance(capacities, Capacities):
+        elif isinstance(capacities, Capacities) and capacities._has_maps:
             self._build_all(capacities)
 
     @classmethod
@@ -195,6 +195,8 @@ class Geometry:
 
     def _capacity_of(self, fine: Level, rule: Rule) -> int:
         if isinstance(self._capacities, Capacities):
+            if self._capacities._knows((*fine.path, rule.name)):
+                return self._capacities._capacity((*fine.path, rule.name))
             raise ValueError(
                 f"the network makes a level by {rule} that was not there when the capacities were learned: call "
                 "learn_more() before it"

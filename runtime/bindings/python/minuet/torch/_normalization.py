@@ -11,6 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from ._define import is_below_autograd, is_plain
 from ._norms import normalize, normalize_tracked, tracked_by
 from ._norms_of_ranks import NormOfRanks
+from ._rules import norms_are_ops
 from ._sparse_tensor import SparseTensor
 
 
@@ -94,6 +95,10 @@ def batch_norm(
         return x.replace(output), kept
     if running_mean is None or running_variance is None:
         raise ValueError("without `training`, running_mean and running_variance are required")
+    if norms_are_ops.get():
+        output = torch.nn.functional.batch_norm(x.features, running_mean, running_variance, weight, bias, eps=eps)
+        output = output if added is None else output + added
+        return SparseTensor(torch.relu(output) if relu else output, x.level), None
     scale = torch.rsqrt(running_variance.float() + eps)
     scale = scale if weight is None else scale * weight.float()
     shift = -running_mean.float() * scale

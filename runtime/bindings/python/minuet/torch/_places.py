@@ -111,7 +111,7 @@ def place_of(device: torch.device) -> Place:
     )
 
 
-class _Recent(dict[Any, Any]):
+class Recent(dict[Any, Any]):
     """A cache with a limit, which drops what was not used for longest. Whatever still uses that keeps it."""
 
     def __init__(self, limit: int) -> None:
@@ -159,7 +159,7 @@ def new_cache(limit: int = 0) -> dict[Any, Any]:
     Args:
         limit: where given, the cache drops what was not used for longest.
     """
-    cache: dict[Any, Any] = _Recent(limit) if limit else {}
+    cache: dict[Any, Any] = Recent(limit) if limit else {}
     _caches.append(cache)
     return cache
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -135,11 +136,24 @@ def _coordinates(buffer: torch.Tensor, key: str, level: int, rows: int) -> torch
     made = pyramid_of(key)
     place = place_of(buffer.device)
     load(made, place)
-    shape = (made.capacities[level], 1 + made.key.ndim)
-    out = torch.empty(shape, dtype=torch.int32, device=buffer.device)
+    strides = _stride_of(made.key, level)
+    return read_coordinates(made.pointer, place, buffer, level, made.capacities[level], strides, rows)
+
+
+def read_coordinates(
+    pyramid: int,
+    place: Place,
+    buffer: torch.Tensor,
+    level: int,
+    capacity: int,
+    strides: Sequence[int],
+    rows: int,
+) -> torch.Tensor:
+    """Returns the coordinates of a level of a pyramid that is loaded, divided by its tensor stride."""
+    out = torch.empty((capacity, 1 + len(strides)), dtype=torch.int32, device=buffer.device)
     check(
         library.minuet_pyramid_coordinates(
-            made.pointer,
+            pyramid,
             place.pointer,
             buffer.data_ptr(),
             buffer.numel(),
@@ -148,7 +162,6 @@ def _coordinates(buffer: torch.Tensor, key: str, level: int, rows: int) -> torch
             place.stream(),
         )
     )
-    strides = _stride_of(made.key, level)
     if len(set(strides)) == 1:
         if strides[0] != 1:
             out[:, 1:].floor_divide_(strides[0])  # One launch on a GPU, and not one for each axis.

@@ -44,6 +44,10 @@ known_capacity = functools.lru_cache(1 << 14)(rounded_capacity)
 keeps_shapes: ContextVar[bool] = ContextVar("keeps_shapes", default=False)
 
 
+#: Whether a batch norm in eval mode is one op of torch, in which `fuse` sees a batch norm, and no sum and product.
+norms_are_ops: ContextVar[bool] = ContextVar("norms_are_ops", default=False)
+
+
 def rounded_shape(shape: Numbers) -> Numbers:
     """Returns a shape of at least so many cells, one of eight for each power of two."""
     return tuple(min(rounded_capacity(length), MOST_CELLS) for length in shape)
