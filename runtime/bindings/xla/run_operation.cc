@@ -1,5 +1,8 @@
 // The custom call that runs a plan on a pyramid.
+#include <optional>
+
 #include "runtime/bindings/xla/described.h"
+#include "runtime/bindings/xla/network_parameters.h"
 #include "runtime/bindings/xla/operation.h"
 
 namespace minuet_xla {
@@ -44,26 +47,33 @@ class RunOperation final : public XlaOperation {
     const minuet_plan_info info = plan_->plan().info();
     inputs_ = info.inputs;
     outputs_ = info.outputs;
-    parameters_ = attributes.integer("parameters") ? info.parameter_tensors : 0;
+    const ParameterForm form =
+        parameter_form(attributes, {ParameterForm::None, ParameterForm::Each, ParameterForm::Flat});
+    if (form == ParameterForm::Each)
+      parameters_.emplace(plan_->plan(), std::span<const std::int64_t>(), false);
+    if (form == ParameterForm::Flat) {
+      parameters_.emplace(plan_->plan(), attributes.integers("statistics"), true);
+    }
+    has_values_ = parameters_ && info.parameter_tensors > 0;
   }
 
   void load(const XlaPlace& place) override {
     once_(place, [&] {
       plan_->load(place);
       workspace_bytes_of(place) = minuet::run_bytes(plan_->plan(), place.arch, common());
-      if (parameters_ > 0) values_of(place).add(make_values(place));
+      if (has_values_) values_of(place).add(make_values(place));
     });
   }
 
   void run(const XlaPlace& place, const XlaCall& call) override {
-    call.require(1 + inputs_ + parameters_, outputs_, true);
+    std::int64_t operand = 1 + inputs_;
+    std::vector<minuet_array> values;
+    if (parameters_) values = parameters_->operands(call, operand);
+    call.require(operand, outputs_, true);
     const XlaWorkspace workspace(call, [&] { return workspace_bytes_of(place); });
     const XlaArray buffer = call.operand(0);
-    std::vector<minuet_array> inputs, outputs, values;
+    std::vector<minuet_array> inputs, outputs;
     for (std::int64_t i = 0; i < inputs_; ++i) inputs.push_back(call.operand(1 + i).array());
-    for (std::int64_t i = 0; i < parameters_; ++i) {
-      values.push_back(call.operand(1 + inputs_ + i).array());
-    }
     for (std::int64_t i = 0; i < outputs_; ++i) outputs.push_back(call.result(i).array());
     minuet_run_arguments arguments = common();
     arguments.buffer = buffer.of<void>(XLA_FFI_DataType_U8, 1);
@@ -75,7 +85,7 @@ class RunOperation final : public XlaOperation {
     arguments.input_count = static_cast<std::int32_t>(inputs_);
     arguments.output_count = static_cast<std::int32_t>(outputs_);
     void* const stream = call.stream();
-    if (parameters_ == 0) {
+    if (!has_values_) {
       minuet::run(plan_->plan(), place.device, arguments, stream);
       return;
     }
@@ -121,7 +131,9 @@ class RunOperation final : public XlaOperation {
   std::shared_ptr<XlaPlan> plan_;
   std::shared_ptr<XlaPyramid> pyramid_;
   std::int32_t map_;
-  std::int64_t inputs_ = 0, outputs_ = 0, parameters_ = 0;
+  std::int64_t inputs_ = 0, outputs_ = 0;
+  std::optional<NetworkParameters> parameters_;
+  bool has_values_ = false;  // A network may have no parameters to give.
   OnceByPlace once_;
   std::mutex mutex_;
   std::map<const XlaPlace*, RunValues> values_;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,16 @@ import jax
 import jax.numpy as jnp
 
 from ._registration import TARGETS
+
+
+class ParameterForm(enum.IntEnum):
+    """How a custom call takes parameters: the values of its attribute `parameters`."""
+
+    NONE = 0
+    EACH = 1
+    FLAT = 2
+    PREPARED = 3
+
 
 #: The shape and the dtype of a result.
 Result = tuple[Sequence[int], Any]
