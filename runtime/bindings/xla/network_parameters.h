@@ -33,6 +33,9 @@ class NetworkParameters {
   /// `statistics` has the numbers of the parameters that are running statistics.
   NetworkParameters(const minuet::Plan& network, std::span<const std::int64_t> statistics, bool is_flat);
 
+  std::int64_t operand_count() const {
+    return is_flat_ ? 1 : static_cast<std::int64_t>(is_statistic_.size());
+  }
   /// Returns one array for each parameter, and moves `place` behind their operands.
   std::vector<minuet_array> operands(const XlaCall& call, std::int64_t& place) const;
   enum class Part { Trained, Statistics };

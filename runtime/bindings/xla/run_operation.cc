@@ -1,4 +1,4 @@
-// The custom call that runs a plan on a pyramid.
+// The custom calls that prepare the parameters of a network, and that run a plan on a pyramid.
 #include <optional>
 
 #include "runtime/bindings/xla/described.h"
@@ -47,8 +47,9 @@ class RunOperation final : public XlaOperation {
     const minuet_plan_info info = plan_->plan().info();
     inputs_ = info.inputs;
     outputs_ = info.outputs;
-    const ParameterForm form =
-        parameter_form(attributes, {ParameterForm::None, ParameterForm::Each, ParameterForm::Flat});
+    const ParameterForm form = parameter_form(
+        attributes, {ParameterForm::None, ParameterForm::Each, ParameterForm::Flat, ParameterForm::Prepared});
+    is_prepared_ = form == ParameterForm::Prepared;
     if (form == ParameterForm::Each)
       parameters_.emplace(plan_->plan(), std::span<const std::int64_t>(), false);
     if (form == ParameterForm::Flat) {
@@ -66,10 +67,11 @@ class RunOperation final : public XlaOperation {
   }
 
   void run(const XlaPlace& place, const XlaCall& call) override {
+    const std::int64_t given = parameters_ ? parameters_->operand_count() : is_prepared_ ? 1 : 0;
+    call.require(1 + inputs_ + given, outputs_, true);
     std::int64_t operand = 1 + inputs_;
     std::vector<minuet_array> values;
     if (parameters_) values = parameters_->operands(call, operand);
-    call.require(operand, outputs_, true);
     const XlaWorkspace workspace(call, [&] { return workspace_bytes_of(place); });
     const XlaArray buffer = call.operand(0);
     std::vector<minuet_array> inputs, outputs;
@@ -85,6 +87,11 @@ class RunOperation final : public XlaOperation {
     arguments.input_count = static_cast<std::int32_t>(inputs_);
     arguments.output_count = static_cast<std::int32_t>(outputs_);
     void* const stream = call.stream();
+    if (is_prepared_) {
+      const XlaArray prepared = call.operand(operand);
+      arguments.prepared = prepared.of<void>(XLA_FFI_DataType_U8, 1);
+      arguments.prepared_bytes = prepared.elements();
+    }
     if (!has_values_) {
       minuet::run(plan_->plan(), place.device, arguments, stream);
       return;
@@ -133,6 +140,7 @@ class RunOperation final : public XlaOperation {
   std::int32_t map_;
   std::int64_t inputs_ = 0, outputs_ = 0;
   std::optional<NetworkParameters> parameters_;
+  bool is_prepared_ = false;
   bool has_values_ = false;  // A network may have no parameters to give.
   OnceByPlace once_;
   std::mutex mutex_;
@@ -140,8 +148,43 @@ class RunOperation final : public XlaOperation {
   std::map<const XlaPlace*, std::int64_t> workspace_bytes_;
 };
 
+// Writes parameters for any number of runs.
+class PrepareOperation final : public XlaOperation {
+ public:
+  explicit PrepareOperation(const XlaAttributes& attributes)
+      : plan_(shared_plan(attributes.bytes("plan"))),
+        pyramid_(shared_pyramid(attributes)),
+        map_(attributes.integer32("map")),
+        parameters_(
+            plan_->plan(), attributes.integers("statistics"),
+            parameter_form(attributes, {ParameterForm::Each, ParameterForm::Flat}) == ParameterForm::Flat) {}
+
+  void load(const XlaPlace& place) override { plan_->load(place); }
+
+  void run(const XlaPlace& place, const XlaCall& call) override {
+    std::int64_t operand = 0;
+    const std::vector<minuet_array> values = parameters_.operands(call, operand);
+    call.require(operand, 1, false);
+    const XlaArray prepared = call.result(0);
+    minuet_run_arguments arguments = MINUET_RUN_ARGUMENTS_INIT;
+    arguments.pyramid = pyramid_->pyramid().get();
+    arguments.map = map_;
+    minuet::prepare_parameters(plan_->plan(), place.device, arguments, values, MINUET_WEIGHTS_MINUET,
+                               prepared.of<void>(XLA_FFI_DataType_U8, 1), prepared.elements(), call.stream());
+  }
+
+ private:
+  std::shared_ptr<XlaPlan> plan_;
+  std::shared_ptr<XlaPyramid> pyramid_;
+  std::int32_t map_;
+  NetworkParameters parameters_;
+};
+
 }  // namespace
 
+std::unique_ptr<XlaOperation> make_prepare(const XlaAttributes& attributes) {
+  return std::make_unique<PrepareOperation>(attributes);
+}
 std::unique_ptr<XlaOperation> make_run(const XlaAttributes& attributes) {
   return std::make_unique<RunOperation>(attributes);
 }

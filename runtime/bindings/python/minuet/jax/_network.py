@@ -15,14 +15,14 @@ from .._plan import Plan
 from .._pyramid import Pyramid
 from .._training import Training, TrainingSizes
 from .._types import Dataflow
-from ._calls import ParameterForm, Result, alike, call
+from ._calls import ParameterForm, Result, alike, call, staged
 from ._cloud import Array, Cloud, build
 from ._flat import Flat
 from ._geometry import FORMAT, Form, Numbers, bytes_for, head_numbers, int_array
 from ._plans import bytes_of
 from ._target import Target, context, current
 
-#: The parameters of a network: by their names, or all in one array (Network.flatten).
+#: The parameters of a network: by their names, or as one array (Network.flatten, Network.prepare).
 Parameters: TypeAlias = Mapping[str, Any] | Array
 
 
@@ -133,11 +133,32 @@ class Network:
         array = self.flat.require(flat, "the parameters")
         return array.at[self.flat.trained :].set(statistics) if self.statistics else array
 
+    def prepare(self, parameters: Parameters) -> Array:
+        """Returns the parameters as the kernels of calls of the network read them, uint8 [bytes]: batch norms are
+        folded, and weights have the dtype of the network. Calls take this array in place of the parameters, and do not
+        prepare them in each call then. It serves this network on devices of the kind for which it is traced."""
+        if not self.parameters:
+            raise ValueError("the network has no parameters to prepare")
+        values, form = self._given(parameters)
+        if form == ParameterForm.PREPARED:
+            raise ValueError("the parameters are prepared already")
+        (made,) = call(
+            "minuet_prepare",
+            [((_prepared_bytes(self, current()),), jnp.uint8)],
+            [value.astype(jnp.float32) for value in values],
+            map=np.int64(0),
+            parameters=np.int64(form),
+            statistics=_numbers_of(self),
+            **self.form.attributes,
+        )
+        return made
+
     def __call__(self, parameters: Parameters, cloud: Cloud, *features: Any) -> Array | tuple[Array, ...]:
         """Runs the network at inference.
 
         Args:
-            parameters: one array for each entry of `parameters`, of any floating-point dtype; or that of flatten().
+            parameters: one array for each entry of `parameters`, of any floating-point dtype; or that of flatten() or
+                of prepare().
             cloud: of pyramid().
             features: one array for each input: [capacity of its level, channels]. Rows of the first level are in the
                 order of the coordinates.
@@ -150,7 +171,7 @@ class Network:
         made = call(
             "minuet_run",
             results,
-            [cloud.buffer, *arrays, *values],
+            [cloud.buffer, *_staged(arrays, cloud), *values],
             workspace=_workspace(self, current()),
             map=np.int64(0),
             parameters=np.int64(form),
@@ -182,9 +203,11 @@ class Network:
             raise ValueError("this network is for inference only: make it with is_trained=True")
         arrays, _ = self._operands(cloud, features)
         values, form = self._given(parameters)
+        if form == ParameterForm.PREPARED:
+            raise ValueError("prepared parameters have no gradients: give the parameters themselves to train()")
         is_flat = form == ParameterForm.FLAT
         values = [array.astype(jnp.float32) for array in values]
-        outputs, new = _train(self, is_flat, *alike(cloud.buffer, values, arrays))
+        outputs, new = _train(self, is_flat, *alike(cloud.buffer, values, _staged(arrays, cloud)))
         made = outputs[0] if len(outputs) == 1 else outputs
         has_new = self.has_new_statistics and not self.keeps_statistics
         if is_flat:
@@ -199,9 +222,20 @@ class Network:
     def _given(self, parameters: Parameters) -> tuple[list[Array], ParameterForm]:
         """Returns the operands of the parameters, and how they are given."""
         if not isinstance(parameters, Mapping):
+            if jnp.asarray(parameters).dtype == jnp.uint8:
+                return [self._require_prepared(parameters)], ParameterForm.PREPARED
             return [self.flat.require(parameters, "the parameters")], ParameterForm.FLAT
         values = self.values(parameters)
         return values, ParameterForm.EACH if values else ParameterForm.NONE
+
+    def _require_prepared(self, prepared: Any) -> Array:
+        array, size = jnp.asarray(prepared), _prepared_bytes(self, current())
+        if array.shape != (size,):
+            raise ValueError(
+                f"the prepared parameters have the shape {list(array.shape)}, and [{size}] is needed: prepare them "
+                "with this network, for this kind of device"
+            )
+        return array
 
     def _operands(self, cloud: Cloud, features: Sequence[Any]) -> tuple[list[Array], list[Result]]:
         """Returns the features as arrays, and what the outputs are."""
@@ -250,6 +284,10 @@ class Network:
         return made
 
 
+def _staged(arrays: Sequence[Any], cloud: Cloud) -> list[Any]:
+    return [staged(array, cloud.counts) for array in arrays]
+
+
 @functools.lru_cache(maxsize=64)
 def _form(network: Network, target: Target) -> Form:
     plan = network._plan
@@ -265,6 +303,16 @@ def _workspace(network: Network, target: Target) -> int:
         return 0
     network._plan.compile(target.arch)
     return max(1, network._pyramid.run_bytes(network._plan, target.arch))
+
+
+@functools.lru_cache(maxsize=64)
+def _prepared_bytes(network: Network, target: Target) -> int:
+    """Returns the size of prepared parameters. It has room for the CPU and for the target."""
+    sizes = []
+    for arch in {"cpu", target.arch}:
+        network._plan.compile(arch)
+        sizes.append(network._pyramid.prepared_bytes(network._plan, arch))
+    return max(sizes)
 
 
 @functools.lru_cache(maxsize=64)
