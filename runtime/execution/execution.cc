@@ -360,10 +360,11 @@ OpRequest Execution::request_of(i32 number) const {
   OpRequest request;
   request.op = op_of(number);
   if (layer.map >= 0) request.map = &maps_[layer.map];
-  request.parameters_change = steps_ != nullptr || parameter_set_ != nullptr;
+  const bool has_given = parameter_set_ != nullptr || prepared_block_ != nullptr;
+  request.parameters_change = steps_ != nullptr || has_given;
   if (steps_) {
     request.parameters = steps_->parameters(number);
-  } else if (parameter_set_) {
+  } else if (has_given) {
     request.parameters = set_pointers_[number];
   } else if (!loaded_->weights[number].empty()) {
     request.parameters = loaded_->weights[number][selected_[number]];

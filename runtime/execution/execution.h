@@ -19,6 +19,7 @@
 #include "runtime/execution/execution_memory.h"
 #include "runtime/execution/plan_execution.h"
 #include "runtime/execution/run_steps.h"
+#include "runtime/plan/prepared_parameters.h"
 
 namespace minuet {
 
@@ -33,8 +34,11 @@ struct PyramidRun {
   void* workspace = nullptr;
   i64 workspace_bytes = 0;
   llvm::ArrayRef<GivenArray> inputs, outputs;
-  // The pointer is null if the plan's own values are used.
+  // Both pointers are null if the plan's own values are used, and one of them is in any case.
+  // `prepared` holds the block that prepare_parameters() has filled, or a copy of it.
   std::shared_ptr<ParameterSet> parameters;
+  void* prepared = nullptr;
+  i64 prepared_bytes = 0;
   // Holds the storages of Program::kept, and what RunSteps keep. `writes_kept` says whether the run writes
   // it.
   void* kept = nullptr;
@@ -83,6 +87,11 @@ class Execution final : public PlanExecution {
   /// Makes what the first run with these parameters, which may be null, would make. It allocates memory and
   /// waits.
   llvm::Error prepare_on(const std::shared_ptr<ParameterSet>& parameters);
+  /// Returns the size of PyramidRun::prepared in bytes.
+  i64 prepared_bytes() { return prepared_parameters().bytes(); }
+  /// Enqueues the work that writes a block for PyramidRun::prepared.
+  llvm::Error prepare_parameters(llvm::ArrayRef<GivenArray> values, WeightsOrder order, void* block,
+                                 i64 bytes, void* stream);
   /// Enqueues a run. Work of an earlier run, on another stream and with other memory, may still be in
   /// progress.
   llvm::Error run_on(const PyramidRun& run, void* stream);
@@ -211,6 +220,8 @@ class Execution final : public PlanExecution {
   llvm::Expected<const i32*> counts_of(i32 map);
   llvm::Expected<i64> pairs_of(i32 map);
   llvm::Error select_candidates();
+  std::vector<CandidateSelection> selections() const;
+  PreparedParameters& prepared_parameters();
   llvm::Error take_parameters();
   Tensor wanted_parameter(std::size_t parameter, DType dtype) const;
   llvm::Error check_parameter_inputs(llvm::ArrayRef<Tensor> values) const;
@@ -322,8 +333,12 @@ class Execution final : public PlanExecution {
   const ExecutionOptions options_;
   // Holds the values that the caller gives. The pointer is null if the plan's own values are used.
   std::shared_ptr<ParameterSet> parameter_set_;
+  // Says what is in the block of the caller (PyramidRun::prepared), whose address during a run is the next
+  // member. Otherwise that is null.
+  std::optional<PreparedParameters> prepared_parameters_;
+  char* prepared_block_ = nullptr;
   // Holds, for each layer, pointers to the parameters of the selected candidate, if there is a
-  // parameter_set_.
+  // parameter_set_ or a prepared_block_.
   std::vector<std::vector<const void*>> set_pointers_;
   // Owns all images of weights that the execution has ever selected, because captured runs may read them.
   std::vector<std::shared_ptr<const void>> set_images_;

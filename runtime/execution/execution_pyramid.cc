@@ -283,6 +283,9 @@ llvm::Error Execution::check_run_memory(const PyramidRun& run, const RunArrays& 
   MINUET_TRY(check_block("workspace", run.workspace, run.workspace_bytes, run_bytes_));
   std::vector<NamedMemory> written{{"the workspace", memory_of(run.workspace, run_bytes_)}};
   std::vector<NamedMemory> read{{"the pyramid's buffer", memory_of(run.buffer, pyramid_bytes_)}};
+  if (run.prepared) {
+    read.push_back({"the prepared parameters", memory_of(run.prepared, run.prepared_bytes)});
+  }
   if (kept_bytes_ > 0) {
     MINUET_TRY(check_block("kept", run.kept, run.kept_bytes, kept_bytes_));
     (run.writes_kept ? written : read).push_back({"kept", memory_of(run.kept, kept_bytes_)});
@@ -319,6 +322,16 @@ llvm::Error Execution::prepare_on(const std::shared_ptr<ParameterSet>& parameter
 llvm::Error Execution::run_on(const PyramidRun& run, void* stream) {
   MINUET_ASSIGN(const RunArrays arrays, read_arrays(run.inputs, run.outputs));
   MINUET_TRY(check_run_memory(run, arrays));
+  if (run.prepared || run.prepared_bytes != 0) {
+    if (run.parameters) {
+      return make_error(StatusCode::InvalidArgument,
+                        "parameters and prepared are both given: choose one of them");
+    }
+    MINUET_TRY(check_block("prepared", run.prepared, run.prepared_bytes, prepared_bytes()));
+    prepared_block_ = static_cast<char*>(run.prepared);
+    auto forget = llvm::make_scope_exit([&] { prepared_block_ = nullptr; });
+    return call(stream, Timed::Run, [&] { return enqueue_on(run, arrays); });
+  }
   return with_parameters(run.parameters, [&]() -> llvm::Error {
     if (run.parameters) MINUET_TRY(run.parameters->check_complete());
     if (run.times) engine_->set_profiling(true);

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "llvm/ADT/ScopeExit.h"
+#include "runtime/plan/parameter_layout.h"
 #include "runtime/program/ops/convolution.h"
 #include "runtime/tuning/meter_arrays.h"
 #include "runtime/tuning/samples.h"
@@ -17,8 +18,6 @@ i64 to_nanoseconds(const StageTimes& times) {
   const double sum = times.gather + times.gemm + times.scatter + times.other;
   return std::llround(sum * 1e6);
 }
-
-bool is_weight(const PlanParameter& parameter) { return parameter.role == ParameterRole::Weight; }
 
 }  // namespace
 

@@ -1497,6 +1497,8 @@ class minuet_run_arguments(Structure):
     input_count: int
     output_count: int
     parameters: int | None
+    prepared: int | None
+    prepared_bytes: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("ext", c_void_p),
@@ -1512,6 +1514,8 @@ class minuet_run_arguments(Structure):
         ("input_count", c_int32),
         ("output_count", c_int32),
         ("parameters", c_void_p),
+        ("prepared", c_void_p),
+        ("prepared_bytes", c_int64),
     ]
 
 
@@ -2064,6 +2068,8 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_pyramid_rows": (c_int, (c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p)),
     "minuet_pyramid_export_pairs": (c_int, (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_int64, c_void_p, c_void_p)),
     "minuet_plan_run_bytes": (c_int, (c_void_p, c_char_p, POINTER(minuet_run_arguments), c_void_p)),
+    "minuet_plan_prepared_bytes": (c_int, (c_void_p, c_char_p, POINTER(minuet_run_arguments), c_void_p)),
+    "minuet_plan_prepare_parameters": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments), POINTER(minuet_array), c_int32, c_int32, c_void_p, c_int64, c_void_p)),
     "minuet_plan_run_load": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments))),
     "minuet_plan_run": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments), c_void_p)),
     "minuet_devoxelize_gradient_create": (c_int, (c_void_p, POINTER(minuet_devoxelize_options), c_void_p)),

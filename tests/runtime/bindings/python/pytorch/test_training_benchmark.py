@@ -46,19 +46,19 @@ def run_script(folder: pathlib.Path, *arguments: str) -> tuple[int, dict[str, An
 
 def test_steps_in_both_modes(tmp_path):
     """A part that fails does not take the others along, and both modes train to the same loss."""
-    status, document, rows = run_script(tmp_path, "--exact", "--capacity", "--spconv")
+    status, document, rows = run_script(tmp_path, "--exact", "--capacity", "--fused", "--spconv")
     assert status == 1
     assert list(document["failed"]) == ["spconv"]
     assert document["rows"] == rows
     assert (document["device"], document["commit"], document["repeats"]) == ("cpu", "abc", 2)
     assert document["versions"]["torch"] == torch.__version__.partition("+")[0]
-    assert [row["mode"] for row in rows] == ["exact", "capacity"]
+    assert [row["mode"] for row in rows] == ["exact", "capacity", "fused, exact", "fused, capacity"]
     for row in rows:
         assert row["voxels"] == 500
         assert 0 < row["wall_ms"]["p10"] <= row["wall_ms"]["median"] <= row["wall_ms"]["p90"]
         assert row["last_loss"] < row["first_loss"]
     # The modes may run other kernels, which add in another order.
-    assert math.isclose(rows[0]["first_loss"], rows[1]["first_loss"], rel_tol=1e-3)
+    assert all(math.isclose(row["first_loss"], rows[0]["first_loss"], rel_tol=1e-3) for row in rows)
 
 
 def test_a_step_begins_anew(generator):
