@@ -10,6 +10,7 @@
 // stages has an execution for each of them (staged_execution.h).
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -21,6 +22,9 @@
 #include "runtime/plan/prepared_parameters.h"
 
 namespace minuet {
+
+/// Returns the number of rows that are expected where there is room for `capacity`.
+inline i64 likely_rows_within(i64 capacity) { return std::max<i64>(capacity * 3 / 4, 1); }
 
 /// Holds the arguments of a run on a pyramid (Execution::run_on()).
 struct PyramidRun {
@@ -42,6 +46,8 @@ struct PyramidRun {
   bool writes_kept = false;
   /// Gives the RunSteps of the execution the arguments of this run. It is null if there are no RunSteps.
   llvm::function_ref<llvm::Error(RunSteps&)> give_arguments = nullptr;
+  /// If it is not null, the run is timed. It then waits for its own end, and stores its times here.
+  RunTimes* times = nullptr;
 };
 
 class Execution final : public PlanExecution {
@@ -76,6 +82,8 @@ class Execution final : public PlanExecution {
   /// Returns the pyramid's coordinates of the rows of a level (LevelSpec::keeps_coordinates), in a run.
   const i32* coordinates_on(i32 level) const { return placed_->coordinates(pyramid_levels_[level]); }
   const MapView& map(i32 map) const { return maps_[map]; }
+  /// Returns the number by which the engine times this step (RunTimes::steps). Layers have the numbers below.
+  i32 timed_step(i32 step) const { return op_count_ + step; }
   /// Makes what the first run with these parameters, which may be null, would make. It allocates memory and
   /// waits.
   llvm::Error prepare_on(const std::shared_ptr<ParameterSet>& parameters);
@@ -290,6 +298,7 @@ class Execution final : public PlanExecution {
   llvm::Error place_run(Placement& parts, Placement& kept);
   llvm::Error place_at(const PyramidRun& run);
   llvm::Error enqueue_on(const PyramidRun& run, const RunArrays& arrays);
+  llvm::Error take_times(RunTimes& times);
   llvm::Error count_items();
   llvm::Error with_parameters(const std::shared_ptr<ParameterSet>& parameters,
                               llvm::function_ref<llvm::Error()> work);
@@ -366,6 +375,7 @@ class Execution final : public PlanExecution {
   // Holds, for each candidate of each layer (CompiledPlan::candidates), the number that Engine::add_op()
   // returned. It is -1 if the candidate may not run.
   std::vector<std::vector<i32>> ops_;
+  i32 op_count_ = 0;  // Counts the engine's ops.
   std::vector<i32> permute_inputs_;
   std::vector<i32> permute_outputs_;
   i32 permute_coordinates_ = 0;

@@ -334,8 +334,23 @@ llvm::Error Execution::run_on(const PyramidRun& run, void* stream) {
   }
   return with_parameters(run.parameters, [&]() -> llvm::Error {
     if (run.parameters) MINUET_TRY(run.parameters->check_complete());
-    return call(stream, Timed::Run, [&] { return enqueue_on(run, arrays); });
+    if (run.times) engine_->set_profiling(true);
+    llvm::Error error = call(stream, Timed::Run, [&] { return enqueue_on(run, arrays); });
+    if (!run.times) return error;
+    if (!error) error = take_times(*run.times);
+    engine_->set_profiling(false);
+    return error;
   });
+}
+
+/// Waits for the run that has been enqueued last.
+llvm::Error Execution::take_times(RunTimes& times) {
+  MINUET_TRY(query_times().takeError());
+  times.layers.clear();
+  for (i32 layer = 0; layer < layer_count(); ++layer) times.layers.push_back(layer_times(layer));
+  const auto ops = std::min(static_cast<std::size_t>(op_count_), op_times_.size());
+  times.steps.assign(op_times_.begin() + static_cast<std::ptrdiff_t>(ops), op_times_.end());
+  return llvm::Error::success();
 }
 
 /// Takes the addresses of everything in the caller's memory. The usual caller gives the same memory again,

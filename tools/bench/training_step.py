@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Times a training step of MinkUNet42 with Minuet in PyTorch and JAX, beside spconv, and writes one JSON file.
 
-usage: training_step.py --commit COMMIT --output FILE [--exact] [--capacity] [--compile] [--spconv] [--ops] [--jax]
-                        [--cloud NAME=FILE.npy ...] [--random] [--device cuda|cpu] [--points N] [--repeats N]
+usage: training_step.py --commit COMMIT --output FILE [--exact] [--capacity] [--fused] [--compile] [--spconv] [--ops]
+                        [--jax] [--cloud NAME=FILE.npy ...] [--random] [--device cuda|cpu] [--points N] [--repeats N]
 
   --exact     the step in exact mode, which is what a loop for spconv becomes when its import changes
   --capacity  the step in capacity mode: enqueued op by op, and as one captured CUDA graph
+  --fused     the step with the whole network as one op (minuet.torch.fuse), in exact mode and as one captured graph
   --compile   the step in capacity mode with its forward and backward pass by torch.compile
   --spconv    the same module with spconv, with each of its algorithms
   --ops       what single ops take on the host until they are enqueued
@@ -27,6 +28,7 @@ import pathlib
 import subprocess
 import sys
 import time
+from functools import partial
 
 import minuet
 import numpy as np
@@ -35,7 +37,7 @@ from measuring import Record, add_cloud_arguments, cloud_arrays, framework_versi
 from peers import DROPPED, DROPPED_IN_WARM_UP, PROFILED, Spconv, Voxels, busy, finite
 from training_networks import GraphStep, Step, minkunet42, pad_to
 
-PARTS = ("exact", "capacity", "compile", "spconv", "ops", "jax")
+PARTS = ("exact", "capacity", "fused", "compile", "spconv", "ops", "jax")
 IN_CHANNELS, CLASSES, ROOM = 4, 20, 1.25
 # How spconv can train: algorithms, and options of the convolutions and of the step.
 SPCONV_SETTINGS = {
@@ -146,9 +148,9 @@ def exact(bench, clouds):
         yield bench.row(scenes, row, lambda scenes=scenes: minuet_step(scenes, bench.device))
 
 
-def capacity_step(scenes, device, compiled=None):
+def capacity_step(scenes, device, compiled=None, make=minuet_step):
     """Returns a step that brings each cloud to the capacity, and enqueues its ops."""
-    step = minuet_step(scenes, device)
+    step = make(scenes, device)
     capacities, rows = learned_capacities(step, scenes)
     if compiled:
         step.compute_loss = torch.compile(step.loss, fullgraph=True, **compiled)
@@ -160,9 +162,9 @@ def capacity_step(scenes, device, compiled=None):
     return run
 
 
-def graph_step(scenes, device):
+def graph_step(scenes, device, make=minuet_step):
     """Returns a step that is captured whole."""
-    step = minuet_step(scenes, device)
+    step = make(scenes, device)
     capacities, rows = learned_capacities(step, scenes)
     return GraphStep(step, capacities, rows, scenes.draw(0, 1))
 
@@ -174,6 +176,29 @@ def capacity(bench, clouds):
         yield bench.row(scenes, row, lambda scenes=scenes: capacity_step(scenes, bench.device))
         if bench.is_gpu:
             yield bench.row(scenes, {**row, "mode": "graph"}, lambda scenes=scenes: graph_step(scenes, bench.device))
+
+
+def fused_step(scenes, device, lays_out=False):
+    """Returns the step of a loop for spconv whose network is one op, with weights in the network's order if asked."""
+    import minuet.torch
+    import minuet.torch.spconv as spconv
+
+    coordinates, features, _ = scenes.draw(0, 1)
+    example = spconv.SparseConvTensor(features, coordinates, scenes.shape, 1)
+    network = minuet.torch.fuse(minkunet42(spconv, IN_CHANNELS, CLASSES).to(device), example)
+    return Step(spconv, network.lay_out() if lays_out else network, scenes.shape, device)
+
+
+def fused(bench, clouds):
+    """The step with the whole network as one op: in exact mode, in capacity mode, and as a graph."""
+    modes = {"exact": fused_step, "capacity": partial(capacity_step, make=fused_step)}
+    if bench.is_gpu:
+        modes["graph"] = partial(graph_step, make=fused_step)
+        modes["graph, weights laid out"] = partial(graph_step, make=partial(fused_step, lays_out=True))
+    for scenes in clouds:
+        for mode, make in modes.items():
+            row = {"engine": "Minuet", "mode": f"fused, {mode}"}
+            yield bench.row(scenes, row, lambda scenes=scenes, make=make: make(scenes, bench.device))
 
 
 def compile_(bench, clouds, modes=("default", "reduce-overhead")):
@@ -334,6 +359,7 @@ def main():
     measured = {
         "exact": lambda: exact(bench, scenes),
         "capacity": lambda: capacity(bench, scenes),
+        "fused": lambda: fused(bench, scenes),
         "compile": lambda: compile_(bench, scenes),
         "spconv": lambda: spconv(bench, scenes, record),
         "ops": lambda: ops(bench, scenes),

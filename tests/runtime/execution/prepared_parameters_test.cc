@@ -207,6 +207,7 @@ TEST_P(MixedParametersTest, GivesTheBitsOfParameters) {
   check(minuet_plan_prepare_parameters(plan.get(), machine().device(), &prepared, arrays.arrays().data(),
                                        arrays.count(), MINUET_WEIGHTS_AS_DESCRIBED, block.data(),
                                        block.bytes(), nullptr));
+  check(minuet_device_synchronize(machine().device(), nullptr));  // It reads the arrays until it ends.
   arrays.poison();
   prepared.prepared = block.data(), prepared.prepared_bytes = block.bytes();
   EXPECT_EQ(run(prepared), expected);

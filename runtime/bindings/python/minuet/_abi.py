@@ -1864,7 +1864,7 @@ class minuet_tuning_options(Structure):
     repeats: int
     budget_seconds: float
     exhaustive: int
-    reserved: int
+    training: int
     directory: bytes | None
     progress: Any
     skipped: Any
@@ -1878,7 +1878,7 @@ class minuet_tuning_options(Structure):
         ("repeats", c_int32),
         ("budget_seconds", c_double),
         ("exhaustive", c_int32),
-        ("reserved", c_int32),
+        ("training", c_int32),
         ("directory", c_char_p),
         ("progress", minuet_tuning_options_progress),
         ("skipped", minuet_tuning_options_skipped),

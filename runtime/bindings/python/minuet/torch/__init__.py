@@ -9,6 +9,7 @@ _require(str(_torch.__version__))  # Before modules that use what older versions
 from . import functional
 from ._capacities import Capacities, check
 from ._export import Exported, ExportError, export
+from ._fused import FusedModule, fuse
 from ._geometry import Geometry
 from ._levels import KernelMap, Level
 from ._normalization import BatchNorm
@@ -19,6 +20,7 @@ __all__ = [
     "Capacities",
     "ExportError",
     "Exported",
+    "FusedModule",
     "Geometry",
     "KernelMap",
     "Level",
@@ -26,4 +28,5 @@ __all__ = [
     "check",
     "export",
     "functional",
+    "fuse",
 ]

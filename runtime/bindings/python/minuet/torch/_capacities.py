@@ -102,6 +102,14 @@ class Capacities:
         self._learn -= 1
         return True
 
+    @property
+    def _has_maps(self) -> bool:
+        """Whether ops have made maps, which one op builds from then on. Fused modules build their own."""
+        return bool(self._maps)
+
+    def _knows(self, path: tuple[Any, ...]) -> bool:
+        return path in self._rows
+
     def _capacity(self, path: tuple[Any, ...]) -> int:
         return rounded_capacity(math.ceil(self.factor * self._rows[path]))
 

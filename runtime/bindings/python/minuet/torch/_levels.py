@@ -187,8 +187,8 @@ class Level:
         self._coordinates: torch.Tensor | None = None
         self._clouds: torch.Tensor | None = None
         self._version = -1
-        # The pyramid that has the coordinates, and the level's number there.
-        self._source: tuple[torch.Tensor, str, int] | None = None
+        # The pyramid that has the coordinates, and the level's number there; or what reads so many rows of them.
+        self._source: tuple[torch.Tensor, str, int] | Callable[[int], torch.Tensor] | None = None
         # Maps within this level, and from its parent to it.
         self._maps: dict[tuple[Any, ...], KernelMap] = {}
         self._children: dict[tuple[Any, ...], Callable[[], Level | None]] = {}
@@ -205,8 +205,11 @@ class Level:
             with self.geometry.session.building():
                 if self._coordinates is None:
                     assert self._source is not None
-                    buffer, key, number = self._source
-                    self._coordinates = pyramid_coordinates(buffer, key, number, self.rows)
+                    if callable(self._source):
+                        self._coordinates = self._source(self.rows)
+                    else:
+                        buffer, key, number = self._source
+                        self._coordinates = pyramid_coordinates(buffer, key, number, self.rows)
         return self._coordinates
 
     @property
@@ -287,6 +290,10 @@ class Level:
                     found = self.geometry._make_level(self, rule, kernel, purposes)
                     self._children[rule.name] = back_reference(found)
         return found
+
+    def map_within(self, kernel: KernelKey, name: tuple[Any, ...], purposes: int) -> KernelMap:
+        """Returns the map of a kernel within the level, as map_to() does. `name` is the kernel_name()."""
+        return self._maps.get((None, *name)) or self.map_to(self, kernel, purposes)
 
     def map_to(self, coarse: Level, kernel: KernelKey, purposes: int) -> KernelMap:
         """Returns the map of a kernel between this level and a coarser one that was made from it, or itself. A new map

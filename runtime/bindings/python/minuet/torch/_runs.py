@@ -78,7 +78,7 @@ class Values:
     def __init__(self, plan: Plan, place: Place) -> None:
         self.lock = threading.Lock()
         self.parameters = Parameters(plan, place.library_device)
-        self.pointer = pointer_of(self.parameters)
+        self.pointer = self.parameters._cell.pointer  # It lives as long as this.
         self._place = place
         self._stream: int | None = None
 
@@ -220,7 +220,7 @@ class Run:
         arguments, numbers, arrays = block.addresses
         own = loaded.values
         if own is None:
-            check(_plan_run(loaded.pointer, place.pointer, arguments, stream))
+            check(plan_run(loaded.pointer, place.pointer, arguments, stream))
         else:
             word = _VALUES
             for tensor in values:
@@ -228,21 +228,21 @@ class Run:
                 word += _ARRAY_WORDS
             with own.lock:
                 own.take_over(stream)
-                check(_parameters_set(own.pointer, numbers, arrays, len(values), _abi.MINUET_WEIGHTS_MINUET, stream))
-                check(_plan_run(loaded.pointer, place.pointer, arguments, stream))
+                check(parameters_set(own.pointer, numbers, arrays, len(values), _abi.MINUET_WEIGHTS_MINUET, stream))
+                check(plan_run(loaded.pointer, place.pointer, arguments, stream))
         self._blocks.give(block)
 
 
 _ADDRESS, _NUMBER = ctypes.c_void_p, ctypes.c_int32
 
 
-def _with_addresses(name: str, *kinds: Any) -> Any:
+def with_addresses(name: str, *kinds: Any) -> Any:
     """Returns a function of the library that takes addresses as they are, without the checks of typed pointers."""
     return ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)((name, library))
 
 
-_plan_run = _with_addresses("minuet_plan_run", *[_ADDRESS] * 4)
-_parameters_set = _with_addresses("minuet_parameters_set", *[_ADDRESS] * 3, _NUMBER, _NUMBER, _ADDRESS)
+plan_run = with_addresses("minuet_plan_run", *[_ADDRESS] * 4)
+parameters_set = with_addresses("minuet_parameters_set", *[_ADDRESS] * 3, _NUMBER, _NUMBER, _ADDRESS)
 
 
 def run_of(pyramid: str, key: Any, make: Callable[[MadePyramid], Run]) -> Run:

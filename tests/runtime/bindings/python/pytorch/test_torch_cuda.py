@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 
 import pytest
@@ -109,6 +110,96 @@ def test_a_whole_step_in_a_graph(generator):
         torch.cuda.synchronize()
         assert not int(results[1])
         expect_same(results, step(network, *given, [130]))
+
+
+def fused_pair(generator):
+    """Returns a network, and the same as one op. Both are in training mode."""
+    torch.manual_seed(0)
+    network = Network().cuda()
+    features, coordinates, _ = inputs(generator, 80, 80)
+    return network, sparse.fuse(copy.deepcopy(network), sparse.SparseTensor.of(features, coordinates))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_fused_modules(generator, dtype):
+    """An eager step in both modes gives what single ops give, and so does inference."""
+    network, fused = fused_pair(generator)
+    for count, capacities in ((80, None), (300, None), (110, [130]), (50, [130])):
+        rows = count if capacities is None else 120
+        features, coordinates, number = inputs(generator, count, rows)
+        number = None if capacities is None else number
+        with torch.autocast("cuda", dtype=dtype, enabled=dtype != torch.float32):
+            want, got = (step(each, features, coordinates, number, capacities) for each in (network, fused))
+        assert got[0].dtype == want[0].dtype and not int(got[1])
+        for one, two in zip([got[0], *got[2]], [want[0], *want[2]], strict=True):
+            assert one.shape == two.shape
+            # Signs in front of a ReLU, and ties of a maximum, fall out differently where features are rounded.
+            bound = 1e-4 if dtype == torch.float32 else 0.1
+            assert torch.linalg.norm(one.double() - two.double()) <= bound * torch.linalg.norm(two.double())
+        for one, two in zip(fused.buffers(), network.buffers(), strict=True):
+            assert torch.allclose(one.double(), two.double(), rtol=1e-2 if dtype != torch.float32 else 1e-4, atol=1e-3)
+    fused.load_state_dict(network.state_dict())
+    x = sparse.SparseTensor.of(features[:50], coordinates[:50])
+    with torch.no_grad(), torch.autocast("cuda", dtype=dtype, enabled=dtype != torch.float32):
+        want, got = (each.eval()(x).features.double() for each in (network, fused))
+    assert torch.linalg.norm(got - want) <= (1e-4 if dtype == torch.float32 else 0.1) * torch.linalg.norm(want)
+
+
+def test_fused_modules_in_a_graph(generator):
+    """One graph serves other clouds and other weights, and counts the batches. It does not wait for the device."""
+    network, fused = fused_pair(generator)
+    held = inputs(generator, 90, 120)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(2):
+            step(fused, *held, [130])
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        step(fused, *held, [130])
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = step(fused, *held, [130])
+    before = int(fused.norm.num_batches_tracked)
+    for count in (90, 40, 110):
+        given = inputs(generator, count, 120)
+        with torch.no_grad():
+            for target, source in zip(held, given, strict=True):
+                target.copy_(source)
+            for parameter in fused.parameters():
+                parameter.mul_(0.9)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert not int(results[1])
+        network.load_state_dict(fused.state_dict())
+        expect_same(results, step(network, *given, [130]))
+    assert int(fused.norm.num_batches_tracked) == before + 3
+    held[2].fill_(121)  # More than the coordinates have: nothing fits.
+    state = copy.deepcopy(fused.state_dict())
+    graph.replay()
+    torch.cuda.synchronize()
+    assert int(results[1]) and not results[0].any() and not any(one.any() for one in results[2])
+    assert all(torch.equal(one, two) for one, two in zip(state.values(), fused.state_dict().values(), strict=True))
+    with pytest.raises(RuntimeError, match="exact mode"), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        step(fused, *given[:2], None, None)
+
+
+def test_fused_modules_keep_no_memory(generator):
+    """What a step allocates goes when its results and gradients go."""
+    _, fused = fused_pair(generator)
+    given = inputs(generator, 90, 120)
+    for _ in range(2):  # The first one counts the rows of the levels, by ops with memory of their own.
+        step(fused, *given, [130])
+        gc.collect()
+    before = torch.cuda.memory_allocated()
+    for _ in range(3):
+        step(fused, *given, [130])
+        gc.collect()
+        assert torch.cuda.memory_allocated() == before
 
 
 def test_streams(generator):

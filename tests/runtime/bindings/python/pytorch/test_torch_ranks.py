@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import minuet.torch as sparse  # noqa: E402
+from fused_problems import cloud, pair, step  # noqa: E402
 from minuet.torch import functional as F  # noqa: E402, N812
 from torch_problems import expect_close  # noqa: E402
 
@@ -82,3 +83,27 @@ def test_two_ranks(tmp_path, fixed):
                 got = rank[name] * 2 if name.startswith("gradient") else rank[name]
                 expect_close(got, want, torch.float32)
                 assert torch.equal(rank[name], ranks[0][name])
+
+
+def fused_work(rank, folder):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    _, fused = pair("unet")
+    results = step(torch.nn.parallel.DistributedDataParallel(fused.train()), cloud(80 + 40 * rank, rank))
+    torch.save({name.replace("module.", ""): value for name, value in results.items()}, f"{folder}/{rank}.pt")
+    shared = torch.nn.SyncBatchNorm.convert_sync_batchnorm(fused.module)
+    refused = sparse.fuse(shared, cloud(60, 5))
+    with pytest.raises(ValueError, match="statistics of all ranks"):
+        refused(cloud(80, 1))
+    torch.distributed.destroy_process_group()
+
+
+def test_a_fused_module_on_two_ranks(tmp_path):
+    """Gradients of parameters are averaged, and each rank has its own statistics."""
+    torch.multiprocessing.spawn(fused_work, (str(tmp_path),), nprocs=2)
+    ranks = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
+    wanted = [step(pair("unet")[0].train(), cloud(80 + 40 * rank, rank)) for rank in range(2)]
+    for rank in range(2):
+        for name, want in wanted[rank].items():
+            if name.startswith("gradient of") and name != "gradient of features":
+                want = (wanted[0][name] + wanted[1][name]) / 2
+            expect_close(ranks[rank][name], want, torch.float32)

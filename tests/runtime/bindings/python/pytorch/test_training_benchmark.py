@@ -46,19 +46,36 @@ def run_script(folder: pathlib.Path, *arguments: str) -> tuple[int, dict[str, An
 
 def test_steps_in_both_modes(tmp_path):
     """A part that fails does not take the others along, and both modes train to the same loss."""
-    status, document, rows = run_script(tmp_path, "--exact", "--capacity", "--spconv")
+    status, document, rows = run_script(tmp_path, "--exact", "--capacity", "--fused", "--spconv")
     assert status == 1
     assert list(document["failed"]) == ["spconv"]
     assert document["rows"] == rows
     assert (document["device"], document["commit"], document["repeats"]) == ("cpu", "abc", 2)
     assert document["versions"]["torch"] == torch.__version__.partition("+")[0]
-    assert [row["mode"] for row in rows] == ["exact", "capacity"]
+    assert [row["mode"] for row in rows] == ["exact", "capacity", "fused, exact", "fused, capacity"]
     for row in rows:
         assert row["voxels"] == 500
         assert 0 < row["wall_ms"]["p10"] <= row["wall_ms"]["median"] <= row["wall_ms"]["p90"]
         assert row["last_loss"] < row["first_loss"]
     # The modes may run other kernels, which add in another order.
-    assert math.isclose(rows[0]["first_loss"], rows[1]["first_loss"], rel_tol=1e-3)
+    assert all(math.isclose(row["first_loss"], rows[0]["first_loss"], rel_tol=1e-3) for row in rows)
+
+
+def test_a_step_begins_anew(generator):
+    """A graph's warm-up steps leave no trace in the steps behind them, whose values stay in their memory."""
+    step = training_networks.Step(spconv, training_networks.minkunet42(spconv, 4, 5), [16, 16, 16], "cpu")
+    coordinates = torch.from_numpy(generator.integers(0, 16, (300, 4)).astype("int32"))
+    coordinates[:, 0] = 0
+    coordinates = torch.unique(coordinates, dim=0)
+    features = torch.from_numpy(generator.normal(size=(len(coordinates), 4)).astype("float32"))
+    labels = torch.from_numpy(generator.integers(0, 5, len(coordinates)))
+    saved, places = step.save(), [value.data_ptr() for value in step.network.state_dict().values()]
+    first, second = (step(coordinates, features, labels)[0] for _ in range(2))
+    assert not torch.equal(first, second)
+    step.restore(saved)
+    assert torch.equal(step(coordinates, features, labels)[0], first)
+    assert torch.equal(step(coordinates, features, labels)[0], second)
+    assert [value.data_ptr() for value in step.network.state_dict().values()] == places
 
 
 def test_single_ops(tmp_path):

@@ -15,7 +15,7 @@ from . import _dense_rules, _row_rules, _sparse_rules
 from ._describe import Describer, Output
 from ._exported import Exported
 from ._recorder import Reads, Recorder
-from ._values import Coordinates, Dense, ExportError, Node, Unknown
+from ._values import Coordinates, Dense, ExportError, Level, Node, Unknown, Value
 
 __all__ = ["ExportError", "Exported", "export"]
 
@@ -75,6 +75,21 @@ def export(
     title = type(module).__name__ if name is None else name
     if not title or set(title) & set("/\\"):
         raise ValueError(f"name is {title!r}, and files are called by it: give a name without slashes")
+    recorder, _, result = record(module, example, shape)
+    found = _results(recorder, result, outputs)
+    description, weights = Describer(recorder.nodes, found, root_of(recorder)).description(title)
+    made = Exported(title, description, weights, dtype or str(recorder.dtype).removeprefix("torch."))
+    if path is not None:
+        made.save(path, archs=archs)
+    return made
+
+
+def record(module: nn.Module, example: Any, shape: Sequence[int] | None) -> tuple[Recorder, tuple[Any, ...], Any]:
+    """Runs a module on an example, in eval mode and without gradients.
+
+    Returns:
+        What was recorded, the arguments that the module was given, with new sparse tensors, and its result.
+    """
     recorder = Recorder(module, shape)
     arguments = example if isinstance(example, tuple) else (example,)
     given = tuple(_fresh(argument, recorder, f"input.{number}") for number, argument in enumerate(arguments))
@@ -87,17 +102,21 @@ def export(
     finally:
         for part, training in modes:
             part.training = training
-    found = _results(recorder, result, outputs)
+    return recorder, given, result
+
+
+def root_of(recorder: Recorder) -> Level:
+    """Returns the level of the caller's coordinates.
+
+    Raises:
+        ExportError: no sparse layer told them.
+    """
     if recorder.root is None:
         raise ExportError(
             "the module runs no sparse layer, so that its coordinates are not known: give a SparseConvTensor or a "
             "SparseTensor in the example"
         )
-    description, weights = Describer(recorder.nodes, found, recorder.root).description(title)
-    made = Exported(title, description, weights, dtype or str(recorder.dtype).removeprefix("torch."))
-    if path is not None:
-        made.save(path, archs=archs)
-    return made
+    return recorder.root
 
 
 def _fresh(value: Any, recorder: Recorder, name: str) -> Any:
@@ -204,6 +223,15 @@ def _results(recorder: Recorder, result: Any, wanted: Sequence[str] | None) -> l
 
 def _keep(recorder: Recorder, tensor: torch.Tensor, name: str, found: dict[str, Output]) -> None:
     value = recorder.find(tensor)
+    require_result(value, tensor, name)
+    if isinstance(value, Dense) or (isinstance(value, Node) and value.op != "input"):
+        if any(output.value == value for output in found.values()):
+            raise ExportError(f"the result {name!r} is the same as another one: name one of them in `outputs`")
+        found[name] = Output(name, value)
+
+
+def require_result(value: Value | None, tensor: torch.Tensor, name: str) -> None:
+    """Raises ExportError where a network cannot give what a result of the module is."""
     if isinstance(value, Unknown) and value.of_features and not value.is_argument:
         raise value.error()
     if isinstance(value, Dense) and not value.axes:
@@ -216,7 +244,3 @@ def _keep(recorder: Recorder, tensor: torch.Tensor, name: str, found: dict[str, 
             f"the result {name!r} has the shape {list(tensor.shape)}, and a network gives [rows, channels]: return it "
             "so"
         )
-    if isinstance(value, Dense) or (isinstance(value, Node) and value.op != "input"):
-        if any(output.value == value for output in found.values()):
-            raise ExportError(f"the result {name!r} is the same as another one: name one of them in `outputs`")
-        found[name] = Output(name, value)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
 from ._sparse_rules import kernel_fields
 from ._values import BATCH, CHANNELS, Dense, ExportError, Level, Node, UnknownLevel, compact
@@ -66,7 +67,16 @@ class Describer:
         nodes: all that was recorded, in order.
         outputs: what the network gives.
         root: the level of the caller's coordinates.
+
+    Attributes:
+        inputs: features that the network reads, in its order; known when description() has run, as all of these.
+        levels: with coordinates, in the order of their numbers in the network.
+        parameters: by their names in the network, as the nodes have them.
     """
+
+    inputs: list[Node]
+    levels: list[Level]
+    parameters: dict[str, torch.Tensor]
 
     def __init__(self, nodes: Sequence[Node], outputs: Sequence[Output], root: Level) -> None:
         self._nodes, self._outputs, self._root = nodes, outputs, root
@@ -167,8 +177,7 @@ class Describer:
     def _take_shift(self, unit: _Unit) -> None:
         """Puts a shift into the scale before it, so that both are one layer."""
         reader = self._only_reader(unit.last)
-        is_scale = not unit.parameters["bias"].any()
-        if is_scale and reader is not None and reader.op == "scale_shift" and (reader.parameters["weight"] == 1).all():
+        if "bias" in unit.node.absent and reader is not None and "weight" in reader.absent:
             unit.parameters["bias"] = reader.parameters["bias"]
             unit.last = reader
 
@@ -209,12 +218,21 @@ class Describer:
             description["shape"] = list(self._root.shape)
         description["outputs"] = [output.name for output in self._outputs]
         description["layers"] = layers
+        self.inputs, self.levels = inputs, self._levels(units)
+        self.parameters = {f"{unit.name}.{key}": value for unit in units for key, value in unit.parameters.items()}
         weights = {
-            f"{unit.name}.{key}": np.ascontiguousarray(value.numpy(), dtype=np.float32)
-            for unit in units
-            for key, value in unit.parameters.items()
+            name: np.array(value.to("cpu", torch.float32).numpy(), order="C") for name, value in self.parameters.items()
         }
         return description, weights
+
+    def _levels(self, units: Iterable[_Unit]) -> list[Level]:
+        """Returns the levels with coordinates in the order of their numbers in the network."""
+        levels = [self._root]
+        for unit in units:
+            level = unit.node.level.resolve()
+            if level.ndim and level not in levels:
+                levels.append(level)
+        return levels
 
     def _input(self, node: Node) -> dict[str, Any]:
         made: dict[str, Any] = {"name": self._results[id(node)], "channels": node.channels}

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from .._rules import keeps_shapes
+from .._rules import Bounds, keeps_shapes
 from ._values import Dense, ExportError, Level, Node, Unknown, UnknownLevel, Value
 
 #: What a rule returns: the value of the op's result, one for each result, or None for results that are constants.
@@ -141,6 +141,9 @@ class Recorder(TorchDispatchMode):
         root: the level of the caller's coordinates, as soon as it is known.
         dtype: of the first input.
         batch: the number of clouds, as far as it is known.
+        bounds: of the caller's coordinates, where the module declares them.
+        seen: the names of the module's parameters and buffers that an op has read.
+        dropouts: the modules that call a dropout, which does nothing in eval mode.
     """
 
     def __init__(self, module: nn.Module, shape: Sequence[int] | None) -> None:
@@ -149,6 +152,9 @@ class Recorder(TorchDispatchMode):
         self.root: Level | None = None
         self.dtype = torch.float32
         self.batch = 0
+        self.bounds: Bounds | None = None
+        self.seen: set[str] = set()
+        self.dropouts: set[str] = set()
         self.given_shape = None if shape is None else tuple(shape)
         #: Whether the root's shape is only that of the bounds, which do not limit what kernels reach.
         self.is_shape_guessed = False
@@ -232,7 +238,12 @@ class Recorder(TorchDispatchMode):
         """Runs an op, and records it."""
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        self._record(Call(self, func, args, kwargs, result))
+        call = Call(self, func, args, kwargs, result)
+        for tensor in call.given:
+            name = self._parameters.get(_storage(tensor))
+            if name is not None:
+                self.seen.add(name)
+        self._record(call)
         return result
 
     def check_read(self, tensor: Any, name: str) -> None:
@@ -305,7 +316,8 @@ class Recorder(TorchDispatchMode):
 
 
 class Reads(TorchFunctionMode):
-    """Sees calls by which Python reads the numbers of a tensor without an op that a Recorder would see."""
+    """Sees calls that a Recorder would not see: those by which Python reads the numbers of a tensor without an op, and
+    dropouts, which in eval mode are none."""
 
     _NAMES = ("tolist", "numpy", "__array__", "__dlpack__")
 
@@ -318,7 +330,14 @@ class Reads(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name in self._NAMES and args:
             self._recorder.check_read(args[0], name)
+        if name.rstrip("123d_").endswith("dropout") and _rate(args, kwargs or {}) != 0:
+            self._recorder.dropouts.add(self._recorder.path)
         return func(*args, **(kwargs or {}))
+
+
+def _rate(args: Any, kwargs: Any) -> Any:
+    """Returns what share of the numbers a call of a dropout sets to 0."""
+    return kwargs.get("p", args[1] if len(args) > 1 else None)
 
 
 def _plain(name: str) -> str:

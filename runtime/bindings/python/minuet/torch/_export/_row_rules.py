@@ -16,7 +16,8 @@ OF_BATCH = (
 
 
 def _floats(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().to("cpu", torch.float32).clone()
+    """Returns numbers that a rule computes with."""
+    return tensor.detach().to("cpu", torch.float32)
 
 
 def same(call: Call) -> Found:
@@ -90,13 +91,13 @@ def per_channel(call: Call, name: str, channels: int) -> torch.Tensor:
     constant = call.constant(name)
     assert constant is not None
     if constant.numel() == 1:
-        return _floats(constant).reshape(1).repeat(channels)
+        return constant.reshape(1).repeat(channels)
     if constant.shape[-1] != channels or constant.numel() != channels:
         raise DescriptionError(
             f"it combines features of {channels} channels with a constant of the shape {list(constant.shape)}: give "
             "a number, or one for each channel"
         )
-    return _floats(constant).reshape(channels)
+    return constant.reshape(channels)
 
 
 def scale_shift(call: Call, node: Node, scale: torch.Tensor | None, shift: torch.Tensor | None) -> Node:
@@ -105,7 +106,8 @@ def scale_shift(call: Call, node: Node, scale: torch.Tensor | None, shift: torch
         "weight": torch.ones(node.channels) if scale is None else scale,
         "bias": torch.zeros(node.channels) if shift is None else shift,
     }
-    return call.node("scale_shift", node, parameters=given)
+    absent = frozenset(name for name, value in (("weight", scale), ("bias", shift)) if value is None)
+    return call.node("scale_shift", node, parameters=given, absent=absent)
 
 
 def unify(first: Node, second: Node) -> None:
@@ -157,7 +159,8 @@ def _sum(call: Call, sign: float) -> Found:
         return call.node("add", one, two)
     if _is_features(call, "self"):
         node = call.features("self")
-        return scale_shift(call, node, None, alpha * per_channel(call, "other", node.channels))
+        shift = per_channel(call, "other", node.channels)
+        return scale_shift(call, node, None, shift if alpha == 1 else alpha * _floats(shift))
     node = call.features("other")
     shift = per_channel(call, "self", node.channels)
     if alpha == 1:
@@ -208,7 +211,7 @@ def _quotient(call: Call) -> Found:
     node = call.features("self")
     if call.arguments.get("rounding_mode") is not None or _is_features(call, "other"):
         raise DescriptionError(f"only a quotient by a constant has a layer: {ADVICE}")
-    return scale_shift(call, node, 1 / per_channel(call, "other", node.channels), None)
+    return scale_shift(call, node, 1 / _floats(per_channel(call, "other", node.channels)), None)
 
 
 @rule("cat")
@@ -239,9 +242,9 @@ def name_of(call: Call, parameter: torch.Tensor | None) -> str:
 def _linear(call: Call, x: str, weight: torch.Tensor, bias: torch.Tensor | None) -> Found:
     """Records a linear layer of a weight [in, out]."""
     node = call.features(x)
-    parameters = {"weight": _floats(weight)[None]}
+    parameters = {"weight": weight[None]}
     if bias is not None:
-        parameters["bias"] = _floats(bias).reshape(-1)
+        parameters["bias"] = bias.reshape(-1)
     fields: dict[str, Any] = {"out_channels": weight.shape[1]}
     if bias is None:
         fields["bias"] = False
@@ -278,8 +281,8 @@ def _norm_parameters(call: Call, channels: int) -> dict[str, torch.Tensor]:
     if weight is None and bias is None:
         return {}
     return {
-        "weight": torch.ones(channels) if weight is None else _floats(weight),
-        "bias": torch.zeros(channels) if bias is None else _floats(bias),
+        "weight": torch.ones(channels) if weight is None else weight,
+        "bias": torch.zeros(channels) if bias is None else bias,
     }
 
 
@@ -298,7 +301,7 @@ def _batch_norm(call: Call) -> Found:
         "batch_norm",
         node,
         fields={"epsilon": epsilon, **({} if parameters else {"affine": False})},
-        parameters={**parameters, "running_mean": _floats(mean), "running_var": _floats(variance)},
+        parameters={**parameters, "running_mean": mean, "running_var": variance},
         name=name_of(call, call.arguments.get("weight")),
     )
     return (made, *[None] * (len(call.results) - 1))

@@ -54,6 +54,8 @@ def _pyramid(call: Call) -> Found:
         recorder.bind(coordinates, Coordinates(level))
     else:
         raise call.refusal(_OTHER_CLOUD)
+    if level is recorder.root:
+        recorder.bounds = recorder.bounds or key.bounds
     level = _within_limits(recorder, level, key)
     if coordinates.shape[0]:
         recorder.batch = max(recorder.batch, int(coordinates[:, 0].max()) + 1)
@@ -187,12 +189,11 @@ def _check_rule(rule: Rule, kernel: KernelKey) -> None:
 
 
 def minuet_weight(weight: torch.Tensor, key: ConvolutionKey) -> torch.Tensor:
-    """Returns a weight as [offsets, in / groups, out], float32."""
-    weight = weight.detach().to("cpu", torch.float32)
+    """Returns a weight as [offsets, in / groups, out]."""
     volume = key.kernel.volume
     if key.layout == "minuet":
-        return weight.reshape(volume, *weight.shape[-2:]).clone()
-    return weight.reshape(weight.shape[0], volume, -1).permute(1, 2, 0).contiguous().clone()
+        return weight.reshape(volume, *weight.shape[-2:])
+    return weight.reshape(weight.shape[0], volume, -1).permute(1, 2, 0)
 
 
 @rule("minuet::convolution")
@@ -205,7 +206,7 @@ def _convolution(call: Call) -> Found:
     values = minuet_weight(weight, key)
     fields: dict[str, Any] = {"out_channels": values.shape[2]}
     if fine.apart is not None:
-        values, op, more = values.flip(0).contiguous(), "generative_up", _generative_fields(fine, coarse, key.kernel)
+        values, op, more = values.flip(0), "generative_up", _generative_fields(fine, coarse, key.kernel)
     elif key.transposed:
         assert coarse.rule is not None
         _check_rule(coarse.rule, key.kernel)
@@ -218,7 +219,7 @@ def _convolution(call: Call) -> Found:
         fields["groups"] = key.groups
     if bias is not None:
         fields["bias"] = True
-        parameters["conv.bias"] = bias.to("cpu", torch.float32).clone()
+        parameters["conv.bias"] = bias
     return call.node(
         op,
         node,

@@ -26,6 +26,7 @@ class Level:
         apart: of the set that a transposed convolution of spconv reads: the steps by which the parent's coordinates are
             multiplied.
         stride: the tensor stride.
+        made: the levels that layers made from the same root, in order.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Level:
         self._shape: Numbers | None = None
         self._same: Level | None = None
         self._children: dict[Any, Level] = {}
+        self.made: list[Level] = [] if parent is None else parent.made
 
     @property
     def shape(self) -> Numbers | None:
@@ -61,6 +63,7 @@ class Level:
         found = self._children.get(rule)
         if found is None:
             found = self._children[rule] = Level(self.ndim, self, rule)
+            self.made.append(found)
         return found
 
     def moved_apart(self, steps: Numbers, shape: Numbers | None = None) -> Level:
@@ -100,7 +103,9 @@ class Node:
         channels: of the features.
         path: the module in which the op ran.
         fields: of the layer in the description.
-        parameters: by their names behind the layer's name.
+        parameters: by their names behind the layer's name. They look at the memory of the module's own parameters and
+            buffers, unless the module or a rule computed them.
+        absent: those parameters that the module does not have: ones or zeros stand for them.
         name: that the layer is to have, where it is known.
         window: the finer level, the coarser level and the kernel of a layer over a kernel map.
     """
@@ -114,6 +119,7 @@ class Node:
     parameters: dict[str, torch.Tensor] = field(default_factory=dict)
     name: str = ""
     window: tuple[Level, Level, KernelKey] | None = None
+    absent: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,224 @@
+"""A module of sparse layers as one differentiable op."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from .._export import ExportError
+from .._geometry import Geometry, Level
+from .._places import place_of
+from .._sparse_tensor import SparseTensor
+from ..spconv.core import SparseConvTensor
+from ._clouds import Cloud
+from ._programs import Programs
+from ._recorded import Path, Recorded, Result, recorded
+from ._step import Runtime
+
+__all__ = ["FusedModule", "fuse"]
+
+
+def fuse(module: nn.Module, example: Any, *, shape: Sequence[int] | None = None) -> FusedModule:
+    """Returns a module that computes what this one does by one op: the whole network in one call, and all gradients in
+    another.
+
+    The module runs once on the example, as for export, and from then on its network runs, not its forward(). So it must
+    run the same layers for every cloud: what forward() decides by numbers of its input, or by its attributes, stays as
+    it was for the example. In training, what it does must differ from eval mode by its batch norms alone.
+
+    Parameters and buffers are those of the module, under the same names. In training, batch norms use the statistics of
+    the batch and change their running ones; all of them must be in one mode, with one momentum. Under torch.autocast,
+    the network computes in its dtype, and otherwise in that of the features; parameters are float32. In eval mode
+    without gradients, batch norms are folded into convolutions, which rounds otherwise.
+
+    Sums may have another order than in single ops, so that bits differ from those of the module. They repeat from run
+    to run.
+
+    Args:
+        module: what is fused. Its layers are those that export takes, but for transposed convolutions that make voxels.
+        example: its argument, or a tuple of its arguments, as for export. Where these are features and coordinates, and
+            no sparse tensor, all calls have the example's number of clouds.
+        shape: cells of the input along each axis, where neither the example nor the module tells them.
+
+    Returns:
+        The module, in the mode of `module`, which it holds.
+
+    Raises:
+        ExportError: the module does something that no layer of a network does. The message names the op and the module.
+        UnimplementedError: a layer cannot be trained in a network. The message names the layer.
+    """
+    module = getattr(module, "_orig_mod", module)  # What torch.compile made its module of.
+    for name, part in module.named_modules():
+        if any(getattr(part, hooks) for hooks in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")):
+            raise ExportError(
+                f"the module {name!r} has hooks, which would not run: remove them, or fuse a part without hooks"
+            )
+    found = recorded(module, example, shape)
+    Programs(found.description).require_training()
+    return FusedModule(module, found)
+
+
+class FusedModule(nn.Module):
+    """A module as one op; fuse() makes it. Parameters, buffers and children are those of the module.
+
+    Attributes:
+        module: the module.
+    """
+
+    def __init__(self, module: nn.Module, found: Recorded) -> None:
+        training = module.training
+        self.__dict__["_module"] = module
+        super().__init__()
+        for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            self.__dict__[name] = module.__dict__[name]
+        self.__dict__["_recorded"] = found
+        self.__dict__["_runtimes"] = {}
+        self.training = training
+
+    @property
+    def module(self) -> nn.Module:
+        """The module that was fused."""
+        found: nn.Module = self.__dict__["_module"]
+        return found
+
+    @property
+    def training(self) -> bool:
+        """Whether the module is in training mode."""
+        return bool(self.module.training)
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self.module.training = mode
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leaves out what belongs to the process."""
+        return {**self.__dict__, "_runtimes": {}}
+
+    def lay_out(self) -> FusedModule:
+        """Brings the memory of weights into the order in which the network's kernels read and write them, where that of
+        the module is another one, as with spconv's. Their shapes and values stay, as with channels_last. Call it before
+        an optimizer is made, because momentum and the like should have the same order.
+
+        Returns:
+            The module itself.
+        """
+        device = next(iter(self.parameters())).device
+        self._runtime(device).tensors.lay_out()
+        return self
+
+    def extra_repr(self) -> str:
+        """Returns the class of the module, for repr()."""
+        return type(self.module).__name__
+
+    def forward(self, *arguments: Any) -> Any:
+        """Runs the network. Takes and returns what the module does."""
+        if torch.compiler.is_compiling():
+            return _uncompiled(self, arguments)
+        return self._run(arguments)
+
+    def _run(self, arguments: tuple[Any, ...]) -> Any:
+        found: Recorded = self.__dict__["_recorded"]
+        for path, value in found.constants:
+            if _at(arguments, path) != value:
+                raise ValueError(
+                    f"the argument {_name(path)} is {_at(arguments, path)!r}, and the module was fused for {value!r}: "
+                    "fuse it again for this one"
+                )
+        root = _at(arguments, found.root)
+        level = _level_of(root, found)
+        given = [_at(arguments, path) for path in found.inputs]
+        for value in given:
+            if value is not root and isinstance(value, SparseConvTensor | SparseTensor):
+                _require_same(value, root)
+        features = [_features(value) for value in given]
+        outputs, cloud = self._runtime(features[0].device).run(level, features)
+        return _filled(found.result, arguments, root, outputs, cloud)
+
+    def _runtime(self, device: torch.device) -> Runtime:
+        place = place_of(device)
+        runtimes: dict[tuple[int, int], Runtime] = self.__dict__["_runtimes"]
+        key = (os.getpid(), place.index)
+        runtime = runtimes.get(key)
+        if runtime is None:
+            runtime = runtimes[key] = Runtime(self.module, self.__dict__["_recorded"], place)
+        return runtime
+
+
+@torch.compiler.disable(reason="it calls a library")
+def _uncompiled(fused: FusedModule, arguments: tuple[Any, ...]) -> Any:
+    return fused._run(arguments)
+
+
+def _name(path: Path) -> str:
+    return "".join(f"[{part!r}]" for part in path)
+
+
+def _at(arguments: Any, path: Path) -> Any:
+    """Returns what lies at a path of the arguments."""
+    found = arguments
+    try:
+        for part in path:
+            found = found[part]
+    except (KeyError, IndexError, TypeError):
+        raise TypeError(f"the argument {_name(path)} is missing: give what the example of fuse() had") from None
+    return found
+
+
+def _features(value: Any) -> torch.Tensor:
+    features = value.features if isinstance(value, SparseConvTensor | SparseTensor) else value
+    if not isinstance(features, torch.Tensor):
+        raise TypeError(f"an argument is {type(value).__name__}: give what the example of fuse() had")
+    return features
+
+
+def _require_same(value: SparseConvTensor | SparseTensor, root: Any) -> None:
+    """Raises ValueError where two arguments have other voxels."""
+    one, two = (
+        each.indices if isinstance(each, SparseConvTensor) else getattr(each, "coordinates", each)
+        for each in (value, root)
+    )
+    if one.data_ptr() != two.data_ptr() or one.shape != two.shape:
+        raise ValueError("two arguments are on other voxels: give both the same tensor of coordinates, as in the example")
+
+
+def _level_of(root: Any, found: Recorded) -> Level:
+    """Returns the level of the caller's voxels."""
+    if isinstance(root, SparseConvTensor | SparseTensor):
+        return root.level
+    if not isinstance(root, torch.Tensor):
+        raise TypeError(f"an argument is {type(root).__name__}: give the coordinates, as the example of fuse() had")
+    return Geometry(root, shape=found.shape, batch_size=found.batch_size, bounds=found.bounds).level
+
+
+def _filled(template: Any, arguments: Any, root: Any, outputs: Sequence[torch.Tensor], cloud: Cloud) -> Any:
+    """Returns the results of the module."""
+    if isinstance(template, Result):
+        return _result(template, arguments, root, outputs, cloud)
+    if isinstance(template, Mapping):
+        return {key: _filled(item, arguments, root, outputs, cloud) for key, item in template.items()}
+    if isinstance(template, list | tuple):
+        parts = [_filled(item, arguments, root, outputs, cloud) for item in template]
+        return type(template)(*parts) if hasattr(template, "_fields") else type(template)(parts)
+    return template
+
+
+def _result(result: Result, arguments: Any, root: Any, outputs: Sequence[torch.Tensor], cloud: Cloud) -> Any:
+    if result.kind == "coordinates":
+        return cloud.level_of(result.level).coordinates
+    features = outputs[result.output] if result.output >= 0 else _features(_at(arguments, result.given))
+    if result.form is not None:
+        axes, dtype = result.form
+        features = (features if axes == 2 else features[:, 0]).to(dtype)
+    if result.kind == "tensor":
+        return features
+    level = cloud.level_of(result.level)
+    if result.kind == "sparse":
+        return SparseTensor(features, level)
+    if isinstance(root, SparseConvTensor) and level is root.level:
+        return root._replaced(features)
+    keys = root.indice_dict if isinstance(root, SparseConvTensor) else {}
+    return SparseConvTensor._on(level, features, list(level.shape or ()), level.geometry.batch_size, keys)
