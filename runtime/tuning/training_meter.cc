@@ -71,6 +71,7 @@ llvm::Error TrainingMeter::add_cloud(const NetworkMeter& network, std::size_t nu
   Cloud cloud;
   cloud.points = options_.clouds[number];
   std::vector<i64> capacities;
+  capacities.reserve(rows.size());
   for (const i64 count : rows) capacities.push_back(std::max<i64>(count, 1));
   capacities.front() = std::max(capacities.front(), cloud.points.count);
   PyramidDescription description;

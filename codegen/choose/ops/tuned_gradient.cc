@@ -11,7 +11,7 @@ namespace {
 
 /// Every GPU from sm_80 on gives a block this much shared memory.
 constexpr i32 kMostBlockBytes = 99 << 10;
-constexpr i32 kLeastStages = 2, kMostStages = 8;
+constexpr i32 kLeastGradientStages = 2, kMostGradientStages = 8;
 /// An output has fewer than 2^31 rows.
 constexpr i64 kMostLog2Rows = 30;
 
@@ -56,12 +56,13 @@ llvm::Error validate_spec(const WeightGradientSpec& spec) {
                       "{4} sums for each",
                       threads, spec.tile_in, spec.tile_out, kMostThreads, kMostSums);
   }
-  if (spec.stages < kLeastStages || spec.stages > kMostStages ||
+  if (spec.stages < kLeastGradientStages || spec.stages > kMostGradientStages ||
       gradient_shared_bytes(spec) > kMostBlockBytes) {
     return make_error(StatusCode::OutOfRange,
                       "stages is {0}, for which a block needs {1} bytes of shared memory; it must be {2} to "
                       "{3}, and the bytes at most {4}",
-                      spec.stages, gradient_shared_bytes(spec), kLeastStages, kMostStages, kMostBlockBytes);
+                      spec.stages, gradient_shared_bytes(spec), kLeastGradientStages, kMostGradientStages,
+                      kMostBlockBytes);
   }
   return llvm::Error::success();
 }
@@ -78,13 +79,14 @@ llvm::Error validate_spec(const WarpgroupGradientSpec& spec) {
                       "and tiles of multiples of {3} up to 128 x 256 channels",
                       spec.tile_in, spec.tile_out, dtype_bytes(spec.io), kTileStep);
   }
-  if (spec.copiers < 0 || spec.copiers > kMostCopiers || spec.stages < kLeastStages ||
-      spec.stages > kMostStages || spec.blocks < 1 || spec.blocks > kMostBlocks) {
+  if (spec.copiers < 0 || spec.copiers > kMostCopiers || spec.stages < kLeastGradientStages ||
+      spec.stages > kMostGradientStages || spec.blocks < 1 || spec.blocks > kMostBlocks) {
     return make_error(
         StatusCode::OutOfRange,
         "copiers is {0}, stages is {1} and blocks is {2}; they must be 0 to {3}, {4} to {5} and "
         "1 to {6}",
-        spec.copiers, spec.stages, spec.blocks, kMostCopiers, kLeastStages, kMostStages, kMostBlocks);
+        spec.copiers, spec.stages, spec.blocks, kMostCopiers, kLeastGradientStages, kMostGradientStages,
+        kMostBlocks);
   }
   const i32 bytes = spec.blocks * (gradient_shared_bytes(spec) + kBlockBytes);
   const i32 registers = spec.blocks * weight_gradient_threads(spec) * (spec.tile_out / 2 + kOtherRegisters);
