@@ -337,6 +337,8 @@ class Execution final : public PlanExecution {
   // member. Otherwise that is null.
   std::optional<PreparedParameters> prepared_parameters_;
   char* prepared_block_ = nullptr;
+  // Is the block whose addresses are in set_pointers_, or null if they are those of parameter_set_.
+  char* placed_prepared_ = nullptr;
   // Holds, for each layer, pointers to the parameters of the selected candidate, if there is a
   // parameter_set_ or a prepared_block_.
   std::vector<std::vector<const void*>> set_pointers_;

@@ -33,6 +33,9 @@ std::vector<CandidateSelection> Execution::selections() const {
 /// Gets the addresses of the parameters that the selected candidates read, if the caller gives the values.
 llvm::Error Execution::take_parameters() {
   if (!parameter_set_ && !prepared_block_) return llvm::Error::success();
+  // The usual caller gives the same block again, and all addresses are then the same.
+  if (prepared_block_ && prepared_block_ == placed_prepared_) return llvm::Error::success();
+  placed_prepared_ = nullptr;
   ParameterSet::Selected selected;
   if (prepared_block_) {
     selected.pointers = prepared_parameters().pointers(prepared_block_);
@@ -50,6 +53,7 @@ llvm::Error Execution::take_parameters() {
   for (std::shared_ptr<const void>& image : selected.images) {
     if (!llvm::is_contained(set_images_, image)) set_images_.push_back(std::move(image));
   }
+  placed_prepared_ = prepared_block_;
   return llvm::Error::success();
 }
 

@@ -223,7 +223,7 @@ void check_run_arguments(Machine& machine, minuet_plan* network) {
   given.workspace = workspace.data(), given.workspace_bytes = workspace.bytes();
   given.inputs = &in, given.outputs = &out;
   given.input_count = given.output_count = 1;
-  given.parameters = made;  // refused, because they are not set
+  given.parameters = made;            // refused, because they are not set
   given.prepared = workspace.data();  // refused beside parameters
   given.prepared_bytes = 1;
   check_options<minuet_run_arguments>(given, MINUET_RUN_ARGUMENTS_INIT, [&](const auto* arguments) {

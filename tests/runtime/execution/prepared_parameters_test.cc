@@ -58,7 +58,7 @@ TEST_P(PreparedParametersTest, GivesTheBitsOfAPlanWithTheseValues) {
   check(minuet_device_copy(machine().device(), copy->data(), bytes.data(), copy->bytes(), 0));
   first->poison(), arrays.poison();
   EXPECT_EQ(run_prepared(*copy), expected);
-  // Objects with values, and a plan's own values, are not disturbed.
+  // An execution runs with a block, an object with values and the same block again.
   const Parameters parameters = parameters_of(bare());
   check(set(parameters, other));
   EXPECT_EQ(run_with(bare(), parameters.get()), other_expected);

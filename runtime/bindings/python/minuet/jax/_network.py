@@ -131,7 +131,14 @@ class Network:
     def with_statistics(self, flat: Any, statistics: Any) -> Array:
         """Returns the parameters of flatten() with the running statistics that train() has given for them."""
         array = self.flat.require(flat, "the parameters")
-        return array.at[self.flat.trained :].set(statistics) if self.statistics else array
+        new = jnp.asarray(statistics)
+        if new.shape != (self.flat.size - self.flat.trained,) or new.dtype != jnp.float32:
+            raise ValueError(
+                f"the statistics are {new.dtype} of the shape {list(new.shape)}, and float32 "
+                f"[{self.flat.size - self.flat.trained}] is needed, which train() gives for an array of parameters"
+            )
+        # XLA does this in place where the array is not needed any more.
+        return jax.lax.dynamic_update_slice(*alike(array, new), (self.flat.trained,))
 
     def prepare(self, parameters: Parameters) -> Array:
         """Returns the parameters as the kernels of calls of the network read them, uint8 [bytes]: batch norms are
@@ -285,6 +292,7 @@ class Network:
 
 
 def _staged(arrays: Sequence[Any], cloud: Cloud) -> list[Any]:
+    """Returns copies of the features, where that saves time."""
     return [staged(array, cloud.counts) for array in arrays]
 
 

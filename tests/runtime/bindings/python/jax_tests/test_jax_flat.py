@@ -138,3 +138,5 @@ def test_wrong_arrays(generator):
         network.unflatten(flat[:-1])
     with pytest.raises(ValueError, match="parameters are missing"):
         network.flatten({})
+    with pytest.raises(ValueError, match="the statistics are float32 of the shape"):
+        network.with_statistics(flat, flat)
