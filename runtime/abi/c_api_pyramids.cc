@@ -135,20 +135,20 @@ llvm::Expected<std::vector<GivenArray>> read_plan_values(const minuet_array* val
                                                          const minuet_plan& plan) {
   MINUET_TRY(check_count(count, "value_count"));
   if (count > 0) MINUET_TRY(check_pointer(values, "values"));
-  const auto wanted = static_cast<int32_t>(plan.parameters.size());
-  if (count != wanted) {
-    return make_error(StatusCode::InvalidArgument, "{0} values are given, but the plan has {1} parameters",
-                      count, wanted);
-  }
+  const auto name_of = [&](int32_t i) {
+    const auto number = static_cast<std::size_t>(i);
+    return number < plan.parameters.size() ? "parameter \"" + plan.parameters[number].name + "\""
+                                           : "value " + std::to_string(i);
+  };
   const auto read_value = [](const minuet_array& value) -> llvm::Expected<GivenArray> {
     if (value.element == MINUET_ELEMENT_F32) return read_array(value, ArrayUse::Parameter);
-    return make_error(StatusCode::InvalidArgument, "its element is {0}; it must be f32 (0)",
+    return make_error(StatusCode::InvalidArgument, "its element has the number {0}; it must be f32 (0)",
                       static_cast<i32>(value.element));
   };
   std::vector<GivenArray> read;
   for (int32_t i = 0; i < count; ++i) {
     llvm::Expected<GivenArray> array = read_value(values[i]);
-    if (!array) return annotate(array.takeError(), "parameter \"" + plan.parameters[i].name + "\"");
+    if (!array) return annotate(array.takeError(), name_of(i));
     read.push_back(std::move(*array));
   }
   return read;

@@ -82,7 +82,7 @@ TEST_P(PreparedParametersTest, RefusesWhatDoesNotFit) {
   refused(MINUET_INVALID_ARGUMENT, "it must be f32");
   given[1].element = 77;
   refused(MINUET_INVALID_ARGUMENT,
-          ("parameter \"" + arrays.name(1) + "\": its element is 77; it must").c_str());
+          ("parameter \"" + arrays.name(1) + "\": its element has the number 77; it must").c_str());
   given[1].shape[0] = 0;
   refused(MINUET_INVALID_ARGUMENT, ("parameter \"" + arrays.name(1) + "\": its shape[0] is 0").c_str());
   given[0].shape[0] += 1;
