@@ -133,8 +133,8 @@ class Network:
         array = self.flat.require(flat, "the parameters")
         if isinstance(statistics, Mapping):
             raise TypeError(
-                "the statistics are by their names, as train() gives them for parameters by their names: give the array "
-                "that it gives for an array of parameters, or flatten() the parameters with the new statistics"
+                "the statistics are by their names, as train() gives them for parameters by their names: give the "
+                "array that it gives for an array of parameters, or flatten() the parameters with the new statistics"
             )
         new = jnp.asarray(statistics)
         if new.shape != (self.flat.size - self.flat.trained,) or new.dtype != jnp.float32:

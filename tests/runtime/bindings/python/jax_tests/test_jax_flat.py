@@ -140,7 +140,9 @@ def test_wrong_arrays(generator):
         network.flatten({})
     parameters = network.unflatten(flat)
     for wrong in (None, "abc", list(parameters.values())):
-        with pytest.raises(TypeError, match=rf"are of {type(wrong).__name__}: give arrays by their names, or the array"):
+        with pytest.raises(
+            TypeError, match=rf"are of {type(wrong).__name__}: give arrays by their names, or the array"
+        ):
             network(wrong, cloud, x)
     with pytest.raises(TypeError, match="are of ArrayImpl: give arrays by their names"):
         network.flatten(flat)
