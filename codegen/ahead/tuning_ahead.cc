@@ -1,12 +1,14 @@
 #include "codegen/ahead/tuning_ahead.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "codegen/base/arch.h"
 #include "codegen/choose/tuned_config.h"
 #include "codegen/source/emit.h"
 #include "codegen/tuning/tuned_kernels.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace minuet {
@@ -15,33 +17,48 @@ namespace minuet {
     TuningStore& store, const std::vector<std::string>& archs, const std::string& toolkit,
     bool weight_gradients, const std::function<void(const std::string&)>& warn) {
   ArchTuning tuning;
+  std::set<std::string> left_out;  // Has the archs of results that only a recorded list brings.
   MINUET_ASSIGN(const std::vector<std::string> environments, store.environments());
   for (const std::string& environment : environments) {
     MINUET_ASSIGN(const TuningFolder folder, store.load(environment));
     warn_of_skipped(folder, warn);
     for (const TuningEntry& entry : folder.entries) {
       if (entry.environment.toolkit != toolkit || !is_of_this_build(entry)) continue;
-      if (entry.bucket.operation == Operation::WeightGradient && !weight_gradients) continue;
+      const bool is_left_out = entry.bucket.operation == Operation::WeightGradient && !weight_gradients;
       for (const std::string& arch : archs) {
-        if (capability(arch) == capability_number(entry.environment.compute_capability)) {
+        if (capability(arch) != capability_number(entry.environment.compute_capability)) continue;
+        if (is_left_out) {
+          left_out.insert(arch);
+        } else {
           tuning[arch].push_back(entry);
         }
       }
     }
   }
-  std::string without;
+  std::vector<std::string> without, only_left_out;
   for (const std::string& arch : archs) {
-    if (tuning.count(arch) == 0) without += (without.empty() ? "" : ", ") + arch;
+    if (tuning.count(arch) == 0) (left_out.count(arch) == 0 ? without : only_left_out).push_back(arch);
   }
-  if (without.empty()) return tuning;
-  const std::string nothing =
-      llvm::formatv(
-          "there are no tuning results for {0} with this version's kernels and toolkit {1}: measure them "
-          "with `minuet tune run`",
-          without, toolkit)
-          .str();
-  if (tuning.empty()) return make_error(StatusCode::NotFound, "{0}", nothing);
-  warn(nothing);
+  std::vector<std::string> problems;
+  if (!without.empty()) {
+    problems.push_back(
+        llvm::formatv(
+            "there are no tuning results for {0} with this version's kernels and toolkit {1}: measure them "
+            "with `minuet tune run`",
+            llvm::join(without, ", "), toolkit)
+            .str());
+  }
+  if (!only_left_out.empty()) {
+    problems.push_back(
+        llvm::formatv("for {0} there are only results for the gradients of weights, which go into bundles "
+                      "from a recorded list: give requests_path (--from)",
+                      llvm::join(only_left_out, ", "))
+            .str());
+  }
+  if (tuning.empty() && !problems.empty()) {
+    return make_error(StatusCode::NotFound, "{0}", llvm::join(problems, "; "));
+  }
+  for (const std::string& problem : problems) warn(problem);
   return tuning;
 }
 

@@ -111,7 +111,8 @@ MINUET_API minuet_status minuet_gradient_create_affine(minuet_context* context,
                                                        minuet_gradient which, minuet_gradient_op** op);
 MINUET_API void minuet_gradient_op_destroy(minuet_gradient_op* op);
 /* Compiles, if they are nowhere to be found, and loads the kernels of the op on the device. It may be slow;
- * minuet_gradient_compute needs it once for a device: FAILED_PRECONDITION. */
+ * minuet_gradient_compute needs it once for a device: FAILED_PRECONDITION. The reasons for errors, and what
+ * to do about them, are those of minuet_training_load. */
 MINUET_API minuet_status minuet_gradient_op_load(minuet_gradient_op* op, minuet_device* device);
 /* Tells the size of the workspace for at most `most_pairs` pairs and `most_rows` rows of out_gradient. It
  * depends on `arch` ("cpu", or any GPU's as for minuet_plan_compile), on the tuning results of the op's

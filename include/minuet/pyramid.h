@@ -230,7 +230,9 @@ typedef struct minuet_run_arguments {
                                     whose weights are inputs of the call sets them before it on the same
                                     stream, with one object for each of the runs that may overlap */
   /* optional, in place of parameters: memory that minuet_plan_prepare_parameters wrote for the same plan,
-   * pyramid, map and set_order, or a copy of it on a device of the same kind */
+   * pyramid, map and set_order, or a copy of it on a device of the same architecture, in a process with the
+   * same version of the library, the same tuning results and the same tuned kernels at hand. Its layout
+   * depends on all of these, and nothing in the memory tells them: the caller has to keep track */
   const void* prepared;
   int64_t prepared_bytes;
 } minuet_run_arguments;
@@ -260,7 +262,8 @@ MINUET_API minuet_status minuet_plan_prepared_bytes(minuet_plan* plan, const cha
  * `values` has an f32 array in device memory for each parameter of the plan, with any strides and in the
  * order of their numbers. Weights have the shape and order of `order`, as for minuet_parameters_set.
  * `prepared` overlaps none of them. The call only enqueues, keeps nothing, and may be captured: every replay
- * reads the arrays anew.
+ * reads the arrays anew. All this memory must live until the work is done, and in a graph for every replay.
+ * For a plan without parameters, whose size is 0, the call writes nothing, and `prepared` may be null.
  *
  * INVALID_ARGUMENT: an array does not fit, or one of the reasons of minuet_plan_run. RESOURCE_EXHAUSTED:
  * prepared_bytes is too small. FAILED_PRECONDITION: the plan is not loaded on the device. */

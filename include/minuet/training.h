@@ -132,7 +132,11 @@ MINUET_API minuet_status minuet_training_bytes(minuet_training* training, const 
                                                minuet_pyramid* pyramid, minuet_training_sizes* sizes);
 
 /* Compiles, if they are nowhere to be found, and loads all kernels of both passes on the device. It may be
- * slow. The calls below need it once for a device: FAILED_PRECONDITION. */
+ * slow. The calls below need it once for a device: FAILED_PRECONDITION.
+ *
+ * FAILED_PRECONDITION here: a kernel is missing and no kernel may be compiled. Tuning results (tuning.h) may
+ * be the reason, because a tuned kernel for the gradient of a weight is not replaced by the default: add the
+ * kernels to a bundle (minuet_precompile_tuned with requests_path), or do not load the results. */
 MINUET_API minuet_status minuet_training_load(minuet_training* training, minuet_device* device);
 
 /* The arguments of minuet_training_forward. All memory is the device's. Memory that the call writes overlaps

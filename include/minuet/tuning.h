@@ -65,8 +65,8 @@ typedef struct minuet_tuning_options {
                                         the CPU */
   double budget_seconds;             /* 0: 120 */
   int32_t exhaustive;                /* 1: every candidate is measured, and budget_seconds is ignored */
-  int32_t training;      /* for GPUs. 1: the kernels for the gradients of a training step are measured too;
-                            2: nothing else is measured; 0: they are not measured */
+  int32_t training;      /* for GPUs: whether the kernels for the gradients of a training step are measured.
+                            0: they are not; 1: they are, too; 2: nothing else is */
   const char* directory; /* the folder of the results, an absolute path; it is created if it does not exist;
                             null: the context's cache folder */
   /* Optional callbacks. The library calls them on the thread that called minuet_tune. */
@@ -85,8 +85,8 @@ typedef struct minuet_tuning_result {
   int64_t tried, skipped; /* candidates that were measured; those that were skipped (minuet_tuning_skip) */
   int64_t decided, won;   /* kinds of layer and size that have a result now; those that a candidate won */
   /* Median times of the whole network on all clouds, from coordinates and features to the output, by the
-   * host's clock: with the default and with the results. Both are 0 if no candidate won, if the call was
-   * stopped before the comparison, or if there was no time for it. */
+   * host's clock: with the default and with the results. Both are 0 if no candidate won for an inference,
+   * if the call was stopped before the comparison, or if there was no time for it. */
   double untuned_ms, tuned_ms;
   double seconds; /* that the call took */
 } minuet_tuning_result;
@@ -180,7 +180,7 @@ typedef struct minuet_tuned_choice {
   const char* chosen;            /* the configuration that plans use */
   const char* otherwise;         /* the default configuration; the same if nothing beats it */
   const char* origin;            /* "user": it is from the directory; "bundle" */
-  int64_t least_rows, most_rows; /* of the layer's output, both included */
+  int64_t least_rows, most_rows; /* of the layer's output, for "input_gradient" of its input; both included */
   /* Times in nanoseconds of all layers of that kind and size together, on the clouds that were measured. */
   int64_t chosen_ns, default_ns;
   /* Pairs per output row, for "fused", "dataflow" and "weight_gradient": from least_density to most_density,
@@ -212,7 +212,7 @@ MINUET_API minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tune
  *   results that a bundle has of the same layers.
  * - No results are written after a failure or a cancel.
  * - A program that may compile nothing runs the default, with a warning, if a tuned kernel of a plan is in no
- *   bundle. For the gradient of a weight, the kernel must be there.
+ *   bundle. For the gradient of a weight, the kernel must be there (minuet_training_load).
  *
  * NOT_FOUND: there are no results for any of the archs. If only some have none, a warning goes to the log.
  * FAILED_PRECONDITION: `directory` is null and the context has no cache folder, or a bundle that is there has

@@ -151,11 +151,6 @@ llvm::Error check_together(llvm::ArrayRef<minuet_execution*> executions) {
   return llvm::Error::success();
 }
 
-llvm::Error check_count(int32_t count, const std::string& name) {
-  if (count >= 0) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument, "{0} is {1}; it must be 0 or more", name, count);
-}
-
 /// Reads the input or output tensors of a call. `name` is "input" or "output".
 llvm::Expected<std::vector<Tensor>> read_tensors(const std::string& name, const minuet_tensor* tensors,
                                                  int32_t count) {
@@ -201,6 +196,11 @@ llvm::Error check_cloud_answers(const PlanExecution& execution, const uint32_t* 
 }
 
 }  // namespace
+
+llvm::Error check_count(int32_t count, const std::string& name) {
+  if (count >= 0) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0} is {1}; it must be 0 or more", name, count);
+}
 
 llvm::Expected<std::vector<GivenArray>> read_arrays(const std::string& name, const minuet_array* arrays,
                                                     int32_t count, ArrayUse use) {

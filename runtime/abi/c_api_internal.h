@@ -362,7 +362,9 @@ llvm::Expected<GivenArray> read_array(const minuet_array& given, ArrayUse use);
 /// Reads an order of weights, of which 0 means the one that the plan's description names, or else Minuet's.
 llvm::Expected<WeightsOrder> read_weights_order(minuet_weights_order order, const Plan& plan);
 
-/// Reads the input or output arrays of a call. `name` is "input", "output" or "value".
+/// Returns InvalidArgument if a number of arrays is negative. `name` appears in the message.
+llvm::Error check_count(int32_t count, const std::string& name);
+/// Reads the input or output arrays of a call. `name` is "input" or "output".
 llvm::Expected<std::vector<GivenArray>> read_arrays(const std::string& name, const minuet_array* arrays,
                                                     int32_t count, ArrayUse use);
 

@@ -130,6 +130,30 @@ llvm::Expected<minuet_run_arguments> read_run(const minuet_run_arguments* argume
   return read_options(arguments, minuet_run_arguments(MINUET_RUN_ARGUMENTS_INIT));
 }
 
+/// Reads a value of each parameter of a plan. Errors name the parameter.
+llvm::Expected<std::vector<GivenArray>> read_plan_values(const minuet_array* values, int32_t count,
+                                                         const minuet_plan& plan) {
+  MINUET_TRY(check_count(count, "value_count"));
+  if (count > 0) MINUET_TRY(check_pointer(values, "values"));
+  const auto name_of = [&](int32_t i) {
+    const auto number = static_cast<std::size_t>(i);
+    return number < plan.parameters.size() ? "parameter \"" + plan.parameters[number].name + "\""
+                                           : "value " + std::to_string(i);
+  };
+  const auto read_value = [](const minuet_array& value) -> llvm::Expected<GivenArray> {
+    if (value.element == MINUET_ELEMENT_F32) return read_array(value, ArrayUse::Parameter);
+    return make_error(StatusCode::InvalidArgument, "its element has the number {0}; it must be f32 (0)",
+                      static_cast<i32>(value.element));
+  };
+  std::vector<GivenArray> read;
+  for (int32_t i = 0; i < count; ++i) {
+    llvm::Expected<GivenArray> array = read_value(values[i]);
+    if (!array) return annotate(array.takeError(), name_of(i));
+    read.push_back(std::move(*array));
+  }
+  return read;
+}
+
 /// Asks an execution for a number of bytes, without a device.
 llvm::Error measure(minuet_plan* plan, const char* arch, const minuet_run_arguments* arguments,
                     int64_t* bytes, llvm::function_ref<i64(Execution&)> ask) {
@@ -314,8 +338,7 @@ minuet_status minuet_plan_prepare_parameters(minuet_plan* plan, minuet_device* d
     MINUET_TRY(check_pointer(device, "device"));
     MINUET_ASSIGN(const minuet_run_arguments given, read_run(arguments));
     MINUET_ASSIGN(const PyramidUse use, read_use(given));
-    MINUET_ASSIGN(const std::vector<GivenArray> read,
-                  read_arrays("value", values, value_count, ArrayUse::Parameter));
+    MINUET_ASSIGN(const std::vector<GivenArray> read, read_plan_values(values, value_count, *plan));
     MINUET_ASSIGN(const std::shared_ptr<const LoadedPlan> loaded,
                   plan->store->loaded_on(*device->open->device()));
     MINUET_ASSIGN(const WeightsOrder own_order, read_weights_order(order, *loaded->plan));

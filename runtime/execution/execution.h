@@ -302,7 +302,7 @@ class Execution final : public PlanExecution {
   llvm::Error count_items();
   llvm::Error with_parameters(const std::shared_ptr<ParameterSet>& parameters,
                               llvm::function_ref<llvm::Error()> work);
-  llvm::Error check_run_memory(const PyramidRun& run, const RunArrays& arrays) const;
+  llvm::Error check_run_memory(const PyramidRun& run, const RunArrays& arrays);
   llvm::Error check_tensors(llvm::ArrayRef<Tensor> features, llvm::ArrayRef<Tensor> outputs) const;
   llvm::Error give_fewer_axes(i32 level, i32* coordinates);
   /// Returns InvalidArgument if the memory at `data` overlaps the caller's workspace. The message calls it

@@ -66,9 +66,8 @@ PreparedParameters& Execution::prepared_parameters() {
 llvm::Error Execution::prepare_parameters(llvm::ArrayRef<GivenArray> values, WeightsOrder order, void* block,
                                           i64 bytes, void* stream) {
   const PreparedParameters& prepared = prepared_parameters();
-  if (prepared.parameters().empty()) {
-    return make_error(StatusCode::InvalidArgument, "the plan has no parameters to prepare");
-  }
+  // Callers need not treat a plan without parameters in a special way.
+  if (prepared.parameters().empty() && values.empty()) return llvm::Error::success();
   MINUET_TRY(check_block("prepared", block, bytes, prepared.bytes()));
   auto* const begin = static_cast<char*>(block);
   MINUET_ASSIGN(const PreparedParameters::Jobs jobs, prepared.jobs(values, order, begin));

@@ -278,13 +278,14 @@ llvm::Error Execution::place_run(Placement& parts, Placement& kept) {
 }
 
 /// Checks all memory of a run, whose arrays are read already.
-llvm::Error Execution::check_run_memory(const PyramidRun& run, const RunArrays& arrays) const {
+llvm::Error Execution::check_run_memory(const PyramidRun& run, const RunArrays& arrays) {
   MINUET_TRY(check_block("buffer", run.buffer, run.buffer_bytes, pyramid_bytes_));
   MINUET_TRY(check_block("workspace", run.workspace, run.workspace_bytes, run_bytes_));
   std::vector<NamedMemory> written{{"the workspace", memory_of(run.workspace, run_bytes_)}};
   std::vector<NamedMemory> read{{"the pyramid's buffer", memory_of(run.buffer, pyramid_bytes_)}};
-  if (run.prepared) {
-    read.push_back({"the prepared parameters", memory_of(run.prepared, run.prepared_bytes)});
+  if (run.prepared || run.prepared_bytes != 0) {
+    MINUET_TRY(check_block("prepared", run.prepared, run.prepared_bytes, prepared_bytes()));
+    read.push_back({"the prepared parameters", memory_of(run.prepared, prepared_bytes())});
   }
   if (kept_bytes_ > 0) {
     MINUET_TRY(check_block("kept", run.kept, run.kept_bytes, kept_bytes_));
@@ -322,24 +323,26 @@ llvm::Error Execution::prepare_on(const std::shared_ptr<ParameterSet>& parameter
 llvm::Error Execution::run_on(const PyramidRun& run, void* stream) {
   MINUET_ASSIGN(const RunArrays arrays, read_arrays(run.inputs, run.outputs));
   MINUET_TRY(check_run_memory(run, arrays));
-  if (run.prepared || run.prepared_bytes != 0) {
-    if (run.parameters) {
-      return make_error(StatusCode::InvalidArgument,
-                        "parameters and prepared are both given: choose one of them");
-    }
-    MINUET_TRY(check_block("prepared", run.prepared, run.prepared_bytes, prepared_bytes()));
-    prepared_block_ = static_cast<char*>(run.prepared);
-    auto forget = llvm::make_scope_exit([&] { prepared_block_ = nullptr; });
-    return call(stream, Timed::Run, [&] { return enqueue_on(run, arrays); });
-  }
-  return with_parameters(run.parameters, [&]() -> llvm::Error {
-    if (run.parameters) MINUET_TRY(run.parameters->check_complete());
+  const auto enqueue = [&]() -> llvm::Error {
     if (run.times) engine_->set_profiling(true);
     llvm::Error error = call(stream, Timed::Run, [&] { return enqueue_on(run, arrays); });
     if (!run.times) return error;
     if (!error) error = take_times(*run.times);
     engine_->set_profiling(false);
     return error;
+  };
+  if (run.prepared) {
+    if (run.parameters) {
+      return make_error(StatusCode::InvalidArgument,
+                        "parameters and prepared are both given: choose one of them");
+    }
+    prepared_block_ = static_cast<char*>(run.prepared);
+    auto forget = llvm::make_scope_exit([&] { prepared_block_ = nullptr; });
+    return enqueue();
+  }
+  return with_parameters(run.parameters, [&]() -> llvm::Error {
+    if (run.parameters) MINUET_TRY(run.parameters->check_complete());
+    return enqueue();
   });
 }
 

@@ -18,9 +18,9 @@ ParameterSet::Images ParameterSet::live_images() const {
 }
 
 /// Returns FailedPrecondition if a captured graph sets the weight of a missing image.
-llvm::Error ParameterSet::check_new(llvm::ArrayRef<Wanted> missing) const {
+llvm::Error ParameterSet::check_new(llvm::ArrayRef<LayerImage> missing) const {
   if (options_.is_set_by_each_run) return llvm::Error::success();
-  for (const Wanted& image : missing) {
+  for (const LayerImage& image : missing) {
     if (!captured_layers_[image.layer]) continue;
     return make_error(
         StatusCode::FailedPrecondition,
@@ -33,7 +33,7 @@ llvm::Error ParameterSet::check_new(llvm::ArrayRef<Wanted> missing) const {
 }
 
 /// Allocates an image. Its last owner frees the memory, once no call of set() writes it any more.
-llvm::Expected<std::shared_ptr<ParameterSet::Image>> ParameterSet::new_image(const Wanted& wanted) {
+llvm::Expected<std::shared_ptr<ParameterSet::Image>> ParameterSet::new_image(const LayerImage& wanted) {
   auto image = std::make_unique<Image>(Image{wanted.layer, wanted.layout, {}});
   MINUET_ASSIGN(image->memory, DeviceMemory::create(loaded_->device, fused_image_bytes(wanted.layout)));
   const std::weak_ptr<ParameterSet> weak = weak_from_this();
@@ -60,7 +60,7 @@ llvm::Error ParameterSet::fill(const Images& images) {
   });
 }
 
-std::shared_ptr<ParameterSet::Image> ParameterSet::find(const Images& images, const Wanted& wanted) {
+std::shared_ptr<ParameterSet::Image> ParameterSet::find(const Images& images, const LayerImage& wanted) {
   const auto found = llvm::find_if(images, [&](const std::shared_ptr<Image>& image) {
     return image->layer == wanted.layer && image->layout == wanted.layout;
   });
@@ -68,23 +68,24 @@ std::shared_ptr<ParameterSet::Image> ParameterSet::find(const Images& images, co
 }
 
 /// Returns pointers to what the selected candidates read. All images that they need are in `images`.
-std::vector<std::vector<const void*>> ParameterSet::pointers_of(llvm::ArrayRef<Selection> selections,
+std::vector<std::vector<const void*>> ParameterSet::pointers_of(llvm::ArrayRef<CandidateSelection> selections,
                                                                 const Images& images) const {
-  return layout_.pointers_of(selections, memory_.data(), [&](const Wanted& wanted) -> const void* {
+  return layout_.pointers_of(selections, memory_.data(), [&](const LayerImage& wanted) -> const void* {
     return find(images, wanted)->memory.data();
   });
 }
 
-llvm::Expected<ParameterSet::Selected> ParameterSet::select(llvm::ArrayRef<Selection> selections,
+llvm::Expected<ParameterSet::Selected> ParameterSet::select(llvm::ArrayRef<CandidateSelection> selections,
                                                             bool is_captured) {
-  const std::vector<Wanted> wanted = layout_.images_of(selections);
+  const std::vector<LayerImage> wanted = layout_.images_of(selections);
   // Images are allocated before the mutex is locked, and are released after it is unlocked.
   Images before, allocated, live, made;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     before = live_images();
-    std::vector<Wanted> missing;
-    llvm::copy_if(wanted, std::back_inserter(missing), [&](const Wanted& one) { return !find(before, one); });
+    std::vector<LayerImage> missing;
+    llvm::copy_if(wanted, std::back_inserter(missing),
+                  [&](const LayerImage& one) { return !find(before, one); });
     if (is_captured && !missing.empty()) {
       return make_error(
           StatusCode::FailedPrecondition,
@@ -93,7 +94,7 @@ llvm::Expected<ParameterSet::Selected> ParameterSet::select(llvm::ArrayRef<Selec
     }
     MINUET_TRY(check_new(missing));
   }
-  for (const Wanted& one : wanted) {
+  for (const LayerImage& one : wanted) {
     if (find(before, one)) continue;
     MINUET_ASSIGN(std::shared_ptr<Image> image, new_image(one));
     allocated.push_back(std::move(image));
@@ -109,12 +110,12 @@ llvm::Expected<ParameterSet::Selected> ParameterSet::select(llvm::ArrayRef<Selec
   images_.insert(images_.end(), made.begin(), made.end());
   live.insert(live.end(), made.begin(), made.end());
   Selected selected{pointers_of(selections, live), {}};
-  for (const Wanted& one : wanted) selected.images.push_back(find(live, one));
+  for (const LayerImage& one : wanted) selected.images.push_back(find(live, one));
   return selected;
 }
 
-llvm::Expected<ParameterSet::Selected> ParameterSet::select_for_run(llvm::ArrayRef<Selection> selections,
-                                                                    const void* pyramid, bool is_captured) {
+llvm::Expected<ParameterSet::Selected> ParameterSet::select_for_run(
+    llvm::ArrayRef<CandidateSelection> selections, const void* pyramid, bool is_captured) {
   MINUET_ASSIGN(Selected selected, select(selections, is_captured));
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto keep = [&](SharedImages& kept) {

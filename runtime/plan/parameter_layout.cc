@@ -194,17 +194,4 @@ GivenWeight contiguous_weight(llvm::ArrayRef<int64_t> shape) {
   return given;
 }
 
-llvm::Error check_values(llvm::ArrayRef<ParameterValue> values, llvm::ArrayRef<PlanParameter> parameters) {
-  std::vector<bool> given(parameters.size());
-  for (const ParameterValue& value : values) {
-    MINUET_TRY(check_parameter_number(value.parameter, parameters.size()));
-    if (given[value.parameter]) {
-      return make_error(StatusCode::InvalidArgument, "parameter {0} (\"{1}\") is given twice",
-                        value.parameter, parameters[value.parameter].name);
-    }
-    given[value.parameter] = true;
-  }
-  return llvm::Error::success();
-}
-
 }  // namespace minuet

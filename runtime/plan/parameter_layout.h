@@ -82,8 +82,8 @@ class ParameterLayout {
       llvm::function_ref<const void*(const LayerImage&)> image_at) const;
 
  private:
-  /// Describes the stored value of a parameter. An offset is -1 if the block does not have the numbers. Then
-  /// the stored numbers are the master ones too, if there is a master.
+  /// Describes the stored value of a parameter. An offset is -1 if the block does not have the numbers.
+  /// Without master numbers, the stored ones serve as such.
   struct Stored {
     i64 offset = -1, master_offset = -1;
   };
@@ -112,8 +112,5 @@ class ParameterLayout {
 
 /// Returns where the elements of a parameter of this shape are if they lie one behind the other.
 GivenWeight contiguous_weight(llvm::ArrayRef<int64_t> shape);
-
-/// Returns InvalidArgument or OutOfRange unless each value names a parameter that no earlier one names.
-llvm::Error check_values(llvm::ArrayRef<ParameterValue> values, llvm::ArrayRef<PlanParameter> parameters);
 
 }  // namespace minuet

@@ -23,6 +23,20 @@ GivenWeight in_stored(const ConvolutionProblem& problem) {
           {inputs * outputs, 1, group_outputs, outputs}};
 }
 
+/// Returns InvalidArgument or OutOfRange unless each value names a parameter that no earlier one names.
+llvm::Error check_values(llvm::ArrayRef<ParameterValue> values, llvm::ArrayRef<PlanParameter> parameters) {
+  std::vector<bool> given(parameters.size());
+  for (const ParameterValue& value : values) {
+    MINUET_TRY(check_parameter_number(value.parameter, parameters.size()));
+    if (given[value.parameter]) {
+      return make_error(StatusCode::InvalidArgument, "parameter {0} (\"{1}\") is given twice",
+                        value.parameter, parameters[value.parameter].name);
+    }
+    given[value.parameter] = true;
+  }
+  return llvm::Error::success();
+}
+
 }  // namespace
 
 ParameterSet::ParameterSet(std::shared_ptr<const LoadedPlan> loaded, const ParameterSetOptions& options)

@@ -48,7 +48,6 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
   /// The graphs must not be replayed any more.
   void release_captures();
 
-  using Selection = CandidateSelection;
   using SharedImages = std::vector<std::shared_ptr<const void>>;
   /// Holds what the kernels of selected candidates read.
   struct Selected {
@@ -61,18 +60,17 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
   /// FailedPrecondition if an image must be made. Otherwise makes images that no live execution has selected
   /// before, and waits for them. That is FailedPrecondition for a weight that a captured set() sets, because
   /// its graph would not write the new image.
-  llvm::Expected<Selected> select(llvm::ArrayRef<Selection> selections, bool is_captured = false);
+  llvm::Expected<Selected> select(llvm::ArrayRef<CandidateSelection> selections, bool is_captured = false);
   /// Selects like select() for a run that keeps no state, so that the set keeps the images, and the result
   /// has none. The set keeps them until release_run_images(pyramid), and until release_captures() if the run
   /// is captured. Returns FailedPrecondition if the run is captured and an image must be made.
-  llvm::Expected<Selected> select_for_run(llvm::ArrayRef<Selection> selections, const void* pyramid,
+  llvm::Expected<Selected> select_for_run(llvm::ArrayRef<CandidateSelection> selections, const void* pyramid,
                                           bool is_captured);
   /// Releases the images that only runs on this pyramid use. These runs must be complete, except captured
   /// ones.
   void release_run_images(const void* pyramid);
 
  private:
-  using Wanted = LayerImage;
   struct Image {
     std::size_t layer = 0;
     FusedImage layout;
@@ -88,12 +86,12 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
   llvm::Error enqueue(llvm::ArrayRef<ParameterCopy> copies, llvm::ArrayRef<ParameterValue> values,
                       const Images& live);
   void take_note(llvm::ArrayRef<ParameterValue> values, const Images& live);
-  llvm::Expected<std::shared_ptr<Image>> new_image(const Wanted& wanted);
+  llvm::Expected<std::shared_ptr<Image>> new_image(const LayerImage& wanted);
   Images live_images() const;
-  static std::shared_ptr<Image> find(const Images& images, const Wanted& wanted);
-  std::vector<std::vector<const void*>> pointers_of(llvm::ArrayRef<Selection> selections,
+  static std::shared_ptr<Image> find(const Images& images, const LayerImage& wanted);
+  std::vector<std::vector<const void*>> pointers_of(llvm::ArrayRef<CandidateSelection> selections,
                                                     const Images& images) const;
-  llvm::Error check_new(llvm::ArrayRef<Wanted> missing) const;
+  llvm::Error check_new(llvm::ArrayRef<LayerImage> missing) const;
   llvm::Error fill(const Images& images);
   /// Runs `work` in a call of the engine on `stream`. The mutex must be locked.
   llvm::Error call(void* stream, llvm::function_ref<llvm::Error()> work);

@@ -445,7 +445,10 @@ llvm::Error TrainingMeter::check_gradients(const Training& trial, const Cloud& c
   for (const Gradient& gradient : cloud.gradients) {
     if (round.count(gradient.bucket) == 0) continue;
     const std::vector<StageTimes>& list = gradient.kind == GradientKind::Weights ? times.steps : times.layers;
-    if (gradient.number < list.size()) sums[gradient.bucket] += to_nanoseconds(list[gradient.number]);
+    if (gradient.number >= list.size()) {
+      return make_error(StatusCode::Internal, "the step of gradient {0} was not timed", gradient.number);
+    }
+    sums[gradient.bucket] += to_nanoseconds(list[gradient.number]);
   }
   return sums;
 }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "llvm/ADT/ScopeExit.h"
 #include "runtime/program/ops/convolution.h"
 #include "runtime/tuning/map_groups.h"
 #include "runtime/tuning/training_meter.h"
@@ -48,8 +49,7 @@ class NetworkTuner {
       weights -= step.weight;
       if (deadline_ > now) MINUET_TRY(step.work());
     }
-    const bool can_gain = summary_.won > 0 && options_.scope != TuneScope::Gradients;
-    if (!summary_.stopped && can_gain) MINUET_TRY(unless_stopped(compare()));
+    if (!summary_.stopped && won_at_inference_ > 0) MINUET_TRY(unless_stopped(compare()));
     return summary_;
   }
 
@@ -226,6 +226,8 @@ class NetworkTuner {
   llvm::Error tune_gradients(const char* step, GradientKind kind) {
     std::vector<TuningTask> tasks = training_->tasks(kind);
     if (tasks.empty()) return llvm::Error::success();
+    tunes_gradients_ = true;
+    auto done = llvm::make_scope_exit([&] { tunes_gradients_ = false; });
     return search(step, tasks, *training_, training_->round_seconds(),
                   [&](TuningConfigs fallback) { return training_->set_default(std::move(fallback)); });
   }
@@ -385,6 +387,7 @@ class NetworkTuner {
     for (const TuningDecision& decision : decisions) {
       ++summary_.decided;
       summary_.won += decision.winner ? 1 : 0;
+      won_at_inference_ += decision.winner && !tunes_gradients_ ? 1 : 0;
       decided_[decision.bucket] = (decision.winner ? *decision.winner : decision.fallback).config;
     }
     return llvm::Error::success();
@@ -429,7 +432,8 @@ class NetworkTuner {
   /// whole network.
   const double end_;
   double deadline_ = 0;  // The measurements of the current step must end by this time.
-  bool choosing_dataflows_ = false;
+  bool choosing_dataflows_ = false, tunes_gradients_ = false;
+  i64 won_at_inference_ = 0;                    // Counts what won, without the kernels of gradients.
   std::map<TuningBucket, TuningEntry> before_;  // Holds the entries of the store when tuning began.
   TuningConfigs decided_;
   TuneSummary summary_;

@@ -282,6 +282,27 @@ TEST(Gradient, OfWeightsOfManyOffsets) {
                                                                                    false);
 }
 
+/// As many offsets as one or two warps have lanes, one fewer and one more. The last offsets have pairs, or
+/// not.
+TEST(Gradient, OfWeightsOfAsManyOffsetsAsLanes) {
+  Random random(15);
+  for (const std::size_t volume : {31, 32, 33, 63, 64, 65}) {
+    SCOPED_TRACE(volume);
+    std::vector<i32> counts(volume);
+    for (i32& count : counts) count = random.below(2) == 0 ? 0 : static_cast<i32>(random.below(20));
+    counts.front() = 40;
+    for (const i32 last : {0, 70}) {
+      counts[volume - 1] = last, counts[volume - 2] = 70 - last;
+      const Pairs pairs = random_pairs(random, counts, 90, 80);
+      expect_tensor<warpgroups(DType::F16, 32, 32, 1, 2)>(pairs, {1, 8, 8}, 4, false);
+      expect_tensor<warpgroups(DType::BF16, 32, 32, 0, 2)>(pairs, {1, 8, 8}, 30, true);
+      expect_tensor<spec_of<DType::F16>(16, 16, 1, 1, 3, 4)>(pairs, {1, 6, 10}, 7, false);
+      expect_scalar<WeightGradientScalarSpec{.tile_out = 32, .lanes = 1, .inputs = 2}>(pairs, {1, 3, 5}, 30,
+                                                                                       false);
+    }
+  }
+}
+
 TEST(Gradient, OfNoPairsIsZero) {
   Random random(6);
   const Pairs pairs = random_pairs(random, {0, 0, 0}, 90, 80);

@@ -40,8 +40,8 @@ llvm::Error validate_spec(const WeightGradientSpec& spec) {
   constexpr i32 kMostThreads = 512, kMostSums = 128;
   const i32 most_tile = dtype_bytes(spec.io) == 2 ? 128 : 64;
   const auto divides = [&](i32 tile, i32 warps) {
-    return warps >= 1 && std::has_single_bit(static_cast<u32>(warps)) && tile >= 1 && tile <= most_tile &&
-           tile % (16 * warps) == 0;
+    return warps >= 1 && warps <= most_tile / 16 && std::has_single_bit(static_cast<u32>(warps)) &&
+           tile >= 1 && tile <= most_tile && tile % (16 * warps) == 0;
   };
   if (!divides(spec.tile_in, spec.warps_in) || !divides(spec.tile_out, spec.warps_out)) {
     return make_error(StatusCode::OutOfRange,
@@ -56,19 +56,18 @@ llvm::Error validate_spec(const WeightGradientSpec& spec) {
                       "{4} sums for each",
                       threads, spec.tile_in, spec.tile_out, kMostThreads, kMostSums);
   }
-  if (spec.stages < kLeastGradientStages || spec.stages > kMostGradientStages ||
-      gradient_shared_bytes(spec) > kMostBlockBytes) {
-    return make_error(StatusCode::OutOfRange,
-                      "stages is {0}, for which a block needs {1} bytes of shared memory; it must be {2} to "
-                      "{3}, and the bytes at most {4}",
-                      spec.stages, gradient_shared_bytes(spec), kLeastGradientStages, kMostGradientStages,
-                      kMostBlockBytes);
+  if (spec.stages < kLeastGradientStages || spec.stages > kMostGradientStages) {
+    return make_error(StatusCode::OutOfRange, "stages is {0}; it must be {1} to {2}", spec.stages,
+                      kLeastGradientStages, kMostGradientStages);
   }
-  return llvm::Error::success();
+  if (gradient_shared_bytes(spec) <= kMostBlockBytes) return llvm::Error::success();
+  return make_error(StatusCode::OutOfRange,
+                    "with {0} stages a block needs {1} bytes of shared memory; it may have at most {2}",
+                    spec.stages, gradient_shared_bytes(spec), kMostBlockBytes);
 }
 
 llvm::Error validate_spec(const WarpgroupGradientSpec& spec) {
-  // Are those of a multiprocessor. Each block takes 1 KiB of shared memory more than it uses.
+  // A multiprocessor has these. Each block takes 1 KiB of shared memory more than it uses.
   constexpr i32 kSharedBytes = 228 << 10, kBlockBytes = 1 << 10, kRegisters = 64 << 10;
   // A thread has the sums of a product of 64 rows, and registers for addresses.
   constexpr i32 kOtherRegisters = 40, kMostBlocks = 8, kMostCopiers = 1, kTileStep = 32;

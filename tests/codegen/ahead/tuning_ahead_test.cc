@@ -73,7 +73,11 @@ TEST_F(TuningAhead, ResultsForGradientsOfWeightsComeWithTheirKernels) {
       make_entry(example_environment(), task.bucket, measured(task.default_config, 14000),
                  {measured(task.candidates.front(), 12000), measured(task.candidates.back(), 13000)}));
   llvm::cantFail(store_.publish(entry));
-  EXPECT_EQ(take_status(read({"sm_90a"}).takeError()).code(), StatusCode::NotFound);
+  const StatusError status = take_status(read({"sm_90a", "sm_80"}).takeError());
+  EXPECT_EQ(status.code(), StatusCode::NotFound);
+  EXPECT_THAT(status.message(), HasSubstr("no tuning results for sm_80 with"));
+  EXPECT_THAT(status.message(), HasSubstr("for sm_90a there are only results for the gradients of weights"));
+  EXPECT_THAT(status.message(), HasSubstr("requests_path"));
   const ArchTuning tuning = llvm::cantFail(read({"sm_90a"}, /*weight_gradients=*/true));
   ASSERT_THAT(tuning.at("sm_90a"), ElementsAre(entry));
   WeightGradientCandidate::Spec spec;

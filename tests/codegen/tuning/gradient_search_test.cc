@@ -1,6 +1,7 @@
 // What there is to try for the gradient of a weight, and that what was found reaches the choice.
 #include <gmock/gmock.h>
 
+#include <limits>
 #include <set>
 
 #include "codegen/tuning/search_space.h"
@@ -117,7 +118,21 @@ TEST(GradientSearch, ConfigsOutsideTheLimitsAreRefused) {
   ASSERT_FALSE(llvm::errorToBool(validate_config(bucket, mma)));
   mma["warps_in"] = 3;
   EXPECT_THAT(llvm::toString(validate_config(bucket, mma)), HasSubstr("powers of two"));
-  mma["warps_in"] = 2, mma["stages"] = 8, mma["tile_in"] = 128;
+  // Sixteen times such a number is 0 in 32 bits, which must not become a divisor.
+  for (const char* const field : {"warps_in", "warps_out"}) {
+    for (i32 bits = 3; bits <= 30; ++bits) {
+      TuningConfig many = mma;
+      many[field] = i64{1} << bits;
+      EXPECT_THAT(llvm::toString(validate_config(bucket, many)), HasSubstr("powers of two"));
+    }
+  }
+  mma["warps_in"] = 2;
+  for (const i64 stages : {0, 1, 9, 1 << 30, std::numeric_limits<i32>::max()}) {
+    TuningConfig other = mma;
+    other["stages"] = stages;
+    EXPECT_THAT(llvm::toString(validate_config(bucket, other)), HasSubstr("it must be 2 to 8"));
+  }
+  mma["stages"] = 8, mma["tile_in"] = 128;
   EXPECT_THAT(llvm::toString(validate_config(bucket, mma)), HasSubstr("shared memory"));
   EXPECT_FALSE(default_config_of(bucket, false).has_value()) << "it depends on the pairs";
 }

@@ -80,6 +80,11 @@ TEST_P(PreparedParametersTest, RefusesWhatDoesNotFit) {
   refused(MINUET_INVALID_ARGUMENT, "values are given, but the plan has");
   given[1].element = MINUET_ELEMENT_F16;
   refused(MINUET_INVALID_ARGUMENT, "it must be f32");
+  given[1].element = 77;
+  refused(MINUET_INVALID_ARGUMENT,
+          ("parameter \"" + arrays.name(1) + "\": its element has the number 77; it must").c_str());
+  given[1].shape[0] = 0;
+  refused(MINUET_INVALID_ARGUMENT, ("parameter \"" + arrays.name(1) + "\": its shape[0] is 0").c_str());
   given[0].shape[0] += 1;
   refused(MINUET_INVALID_ARGUMENT, arrays.name(0).c_str());
   given[0].data = block->data();
@@ -109,6 +114,27 @@ TEST_P(PreparedParametersTest, RefusesWhatDoesNotFit) {
   const Parameters parameters = parameters_of(bare());
   run.parameters = parameters.get();
   run_refused(MINUET_INVALID_ARGUMENT, "choose one of them");
+}
+
+/// The end of a block that is larger than needed is not read, so that other memory of the run may lie there.
+TEST_P(PreparedParametersTest, OneArenaHasTheBlockAndTheWorkspace) {
+  DeviceArrays arrays(machine(), bare(), values());
+  const minuet_run_arguments use = pyramid_->run_arguments();
+  const int64_t bytes = prepared_bytes(machine(), bare(), use), more = run_bytes(machine(), bare(), use);
+  const int64_t begin = (bytes + 255) / 256 * 256;
+  Buffer arena(machine(), begin + more);
+  arena.poison();
+  check(minuet_plan_prepare_parameters(bare(), machine().device(), &use, arrays.arrays().data(),
+                                       arrays.count(), MINUET_WEIGHTS_AS_DESCRIBED, arena.data(),
+                                       arena.bytes(), nullptr));
+  minuet_run_arguments given = arguments_with(arena);
+  given.workspace = static_cast<char*>(arena.data()) + begin, given.workspace_bytes = more;
+  room_->output.poison();
+  check(minuet_plan_run(bare(), machine().device(), &given, nullptr));
+  EXPECT_EQ(room_->output.read<char>(), run_with(network_.get(), nullptr));
+  given.workspace = arena.data();
+  EXPECT_EQ(minuet_plan_run(bare(), machine().device(), &given, nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("the workspace and the prepared parameters overlap"));
 }
 
 /// One graph prepares, builds and runs; replays read new values.
@@ -211,6 +237,40 @@ TEST_P(MixedParametersTest, GivesTheBitsOfParameters) {
   arrays.poison();
   prepared.prepared = block.data(), prepared.prepared_bytes = block.bytes();
   EXPECT_EQ(run(prepared), expected);
+}
+
+/// Its block has no bytes, and none is needed.
+TEST_P(MixedParametersTest, APlanWithoutParametersNeedsNoException) {
+  NetworkSpec wanted;
+  wanted.dtype = dtype(), wanted.seed = 0, wanted.without_values = true;
+  wanted.description = R"({"name": "bare", "ndim": 3, "in_channels": 4, "layers": [{"op": "relu"}]})";
+  wanted.dataflow = MINUET_DATAFLOW_FUSED;
+  const Plan plan = make_network(machine(), wanted);
+  const int64_t capacity = 30;
+  minuet_pyramid_options options = MINUET_PYRAMID_OPTIONS_INIT;
+  options.network = plan.get();
+  options.level_capacity = &capacity, options.level_count = 1;
+  TestPyramid pyramid(machine(), options);
+  pyramid.build(make_scene(capacity, 5));
+  minuet_run_arguments given = pyramid.run_arguments();
+  EXPECT_EQ(prepared_bytes(machine(), plan.get(), given), 0);
+  check(minuet_plan_prepare_parameters(plan.get(), machine().device(), &given, nullptr, 0,
+                                       MINUET_WEIGHTS_AS_DESCRIBED, nullptr, 0, nullptr));
+  std::vector<float> features(capacity * 4), expected;
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    features[i] = static_cast<float>(static_cast<int>(i % 7) - 3);
+    expected.push_back(std::max(features[i], 0.0F));
+  }
+  const Buffer input(machine(), encode(dtype(), features)), block(machine(), 16);
+  Buffer output(machine(), input.bytes());
+  const minuet_array in = array_of(tensor(input, capacity, 4, dtype()));
+  const minuet_array out = array_of(tensor(output, capacity, 4, dtype()));
+  for (void* const memory : {static_cast<void*>(nullptr), block.data()}) {
+    given.prepared = memory;
+    output.poison();
+    run_on(machine(), plan.get(), given, {in}, {out});
+    EXPECT_EQ(output.read<char>(), Buffer(machine(), encode(dtype(), expected)).read<char>());
+  }
 }
 
 MINUET_INSTANTIATE_EXECUTION_TEST(PreparedParametersTest);

@@ -7,10 +7,11 @@
 #include <filesystem>
 #include <set>
 
-#include "include/minuet/gradient.h"
+#include "codegen/tuning/search_space.h"
 #include "include/minuet/training.h"
 #include "include/minuet/tuning.h"
 #include "tests/codegen/choose/examples.h"
+#include "tests/runtime/execution/gradient_fixture.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/safetensors_writer.h"
 
@@ -60,10 +61,10 @@ void on_choice(const minuet_tuned_choice* choice, void* user) {
   static_cast<Results*>(user)->insert(std::string(choice->layer) + " " + operation);
 }
 
-class GradientTuningTest : public DeviceTest {
+class GradientTuningTest : public Gradient {
  protected:
   void SetUp() override {
-    DeviceTest::SetUp();
+    Gradient::SetUp();
     if (IsSkipped()) return;
     check(
         minuet_context_load_tuning(machine().context(), machine().device(), folder_.path().c_str(), nullptr));
@@ -99,6 +100,16 @@ class GradientTuningTest : public DeviceTest {
     options.user = &told;
     result.struct_size = sizeof(result);
     return minuet_tune(machine().context(), plan, machine().device(), &options, &result);
+  }
+
+  /// Measures something, and returns the environment that the store then has.
+  TuningEnvironment environment_in(TuningStore& store) {
+    Told told;
+    told.stop_in = "weight gradients";
+    minuet_tuning_result result = {};
+    EXPECT_EQ(tune(make_plan().get(), told, result), MINUET_CANCELLED) << last_error();
+    const std::string hash = llvm::cantFail(store.environments()).front();
+    return llvm::cantFail(store.load(hash)).entries.front().environment;
   }
 
   const TemporaryPath folder_{"gradient-tuning"}, files_{"gradient-ahead"};
@@ -208,6 +219,119 @@ TEST_P(GradientTuningTest, ATrainingPlanIsCompiledAheadWithItsResults) {
         << last_error();
     EXPECT_TRUE(has_results || last_error().find("weight_gradient") != std::string::npos) << last_error();
   }
+}
+
+/// Whichever kernel has won, an op computes the gradients by it from a list that is shorter than its room,
+/// and writes nothing behind the memory for which it asks.
+TEST_P(GradientTuningTest, GradientOpsUseTheResults) {
+  if (machine().is_cpu()) GTEST_SKIP() << "no kernels of gradients are chosen on the CPU";
+  TuningStore store = store_in(folder_.path());
+  const TuningEnvironment environment = environment_in(store);
+  for (const int groups : {1, 2}) {
+    const Problem problem = random_problem(ConvolutionKind::Submanifold, 64, 96 * groups, groups);
+    const Map map = make_map(machine(), problem.test, problem.data);
+    const Expected expected(problem, map.pairs);
+    ConvolutionProblem forward =
+        example_problem(problem.test.in_channels, problem.test.out_channels, dtype());
+    forward.groups = groups;
+    for (std::size_t axis = 0; axis < 3; ++axis) forward.kernel_size[axis] = problem.test.kernel_size[axis];
+    if (!is_gradient_tunable(forward)) GTEST_SKIP() << "without tensor cores there is no choice";
+    const int64_t more = 500, most = static_cast<int64_t>(map.pairs.size()) + more,
+                  rows = problem.data.out_rows();
+    const TuningTask task = weight_gradient_task(forward, machine().arch(), rows, most,
+                                                 static_cast<double>(most) / static_cast<double>(rows));
+    const auto gradients_of = [&](minuet_gradient_op* op) {
+      Room room(machine(), op, problem, map, more);
+      const int64_t bytes = room.workspace.bytes();
+      Buffer guarded(machine(), bytes + 1024);
+      guarded.poison(), room.weight.poison(), room.bias.poison();
+      const std::vector<char> before = guarded.read<char>();
+      room.given.workspace = guarded.data();
+      compute(op, room);
+      const std::vector<char> after = guarded.read<char>();
+      EXPECT_TRUE(std::equal(before.begin() + bytes, before.end(), after.begin() + bytes));
+      expect_sums(room.weight.read<float>(), expected.weight, expected.weight_sizes);
+      expect_sums(room.bias.read<float>(), expected.bias, expected.bias_sizes);
+      int64_t written = 0;
+      for (std::size_t i = 0; i < before.size(); ++i) written += before[i] != after[i] ? 1 : 0;
+      return std::tuple(bytes, written, room.weight.read<uint32_t>());
+    };
+    const minuet_gradient both = MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS;
+    const GradientOp untuned = make_op(problem, both);
+    const auto usual = gradients_of(untuned.get());
+    // A kernel with a tile that fits worse stores more. On the software device, only such a one wins.
+    const auto stored_by = [&](const TuningConfig& config) {
+      WeightGradientCandidate::Spec spec;
+      llvm::cantFail(read_gradient_config(task.bucket, config, spec));
+      const auto* const warpgroups = std::get_if<WarpgroupGradientSpec>(&spec);
+      return (warpgroups ? make_candidate(forward, *warpgroups)
+                         : make_candidate(forward, std::get<WeightGradientSpec>(spec)))
+          .layout.elements;
+    };
+    const auto most_stored = std::max_element(
+        task.candidates.begin(), task.candidates.end(),
+        [&](const auto& one, const auto& other) { return stored_by(one) < stored_by(other); });
+    ASSERT_GT(stored_by(*most_stored), stored_by(task.default_config));
+    const std::vector<TuningConfig> winners =
+        machine().is_software() ? std::vector{*most_stored} : task.candidates;
+    for (const TuningConfig& winner : winners) {
+      SCOPED_TRACE(std::to_string(winner.at("tile_in")) + " x " + std::to_string(winner.at("tile_out")));
+      llvm::cantFail(store.publish_joined(
+          {with_kernels_of_this_build(make_entry(
+              environment, task.bucket, measured(task.default_config, 9000), {measured(winner, 8000)}))},
+          [](const TuningEntry& mine, const TuningEntry&) { return mine; }));
+      check(minuet_context_load_tuning(machine().context(), machine().device(), folder_.path().c_str(),
+                                       nullptr));
+      const GradientOp tuned = make_op(problem, both);
+      const auto found = gradients_of(tuned.get());
+      if (winner != *most_stored) continue;
+      EXPECT_GT(std::get<0>(found), std::get<0>(usual)) << "bytes of workspace";
+      EXPECT_NE(std::get<1>(found), std::get<1>(usual)) << "bytes that are written";
+    }
+    EXPECT_EQ(gradients_of(untuned.get()), usual) << "an op keeps its kernels";
+    const TemporaryPath none{"no-results"};
+    check(minuet_context_load_tuning(machine().context(), machine().device(), none.path().c_str(), nullptr));
+  }
+}
+
+/// Such a plan is a convolution itself. Results for the gradient of the weight of an equal layer are not its.
+TEST_P(GradientTuningTest, APlanOfAnInputGradientHasNoResultsOfFurtherGradients) {
+  if (machine().is_cpu()) GTEST_SKIP() << "no kernels of gradients are chosen on the CPU";
+  const Problem problem = random_problem(ConvolutionKind::Strided, 64, 64);
+  const minuet_convolution_options options = options_of(problem.test, problem.data);
+  ConvolutionProblem forward = example_problem(64, 64, dtype());
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    forward.kernel_size[axis] = problem.test.kernel_size[axis];
+    forward.stride[axis] = problem.test.stride[axis];
+  }
+  ConvolutionProblem transposed = forward;
+  forward.kind = ConvolutionKind::Strided, transposed.kind = ConvolutionKind::Transposed;
+  if (!is_gradient_tunable(forward)) GTEST_SKIP() << "without tensor cores there is no choice";
+  TuningStore store = store_in(folder_.path());
+  const TuningEnvironment environment = environment_in(store);
+  for (const ConvolutionProblem& layer : {forward, transposed}) {
+    const TuningTask task = weight_gradient_task(layer, machine().arch(), 1024, 8192);
+    llvm::cantFail(store.publish(with_kernels_of_this_build(make_entry(
+        environment, task.bucket, measured(task.default_config, 9), {measured(task.candidates[0], 8)}))));
+  }
+  check(minuet_context_load_tuning(machine().context(), machine().device(), folder_.path().c_str(), nullptr));
+  minuet_plan* made = nullptr;
+  check(minuet_plan_create_convolution(machine().context(), &options, &made));
+  const Plan plan(made, {minuet_plan_destroy});
+  const auto operations_of = [](minuet_plan* of) {
+    std::set<std::string> operations;
+    check(minuet_plan_visit_tuning(
+        of,
+        [](const minuet_tuned_choice* choice, void* user) {
+          static_cast<std::set<std::string>*>(user)->insert(choice->operation);
+        },
+        &operations));
+    return operations;
+  };
+  EXPECT_THAT(operations_of(plan.get()), ElementsAre("weight_gradient"));
+  check(minuet_plan_create_convolution_gradient(machine().context(), &options, MINUET_GRADIENT_INPUT, &made));
+  const Plan of_input(made, {minuet_plan_destroy});
+  EXPECT_THAT(operations_of(of_input.get()), IsEmpty());
 }
 
 TEST_P(GradientTuningTest, RefusesWhatCannotBeTrained) {

@@ -179,7 +179,10 @@ def tune(
 
     Raises:
         CancelledError: it was stopped; the steps that were over have their results.
+        ValueError: training is none of these.
     """
+    if not isinstance(training, bool) and training != "only":
+        raise ValueError(f'training is {training!r}: use True, False or "only"')
     options = _abi.minuet_tuning_options(struct_size=ctypes.sizeof(_abi.minuet_tuning_options))
     views = []
     for number, cloud in enumerate(clouds):

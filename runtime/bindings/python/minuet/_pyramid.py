@@ -290,25 +290,40 @@ class Pyramid(Handle):
         """Writes the parameters of a plan to memory of the caller, in the form that its runs on this pyramid read
         (`prepared` of run()). Only enqueues, once memory is there, and keeps nothing.
 
+        The form depends on the plan, the pyramid, kernel_map, set_order, the architecture of the device, the version of
+        the library, and the tuning results and kernels that the process has. Nothing in the memory tells them: a copy
+        is for runs for which all of them are the same.
+
         Args:
             values: one array for each parameter, float32 in memory of the device.
             order: of weights, as for Parameters.set.
             out: memory of prepared_bytes, which begins on a multiple of 16 bytes; None: new memory.
+
+        Raises:
+            KeyError: the plan has no parameter of a name.
+            TypeError: an array is not float32.
+            ValueError: a parameter has no value.
         """
         handle = stream_handle(stream)
         infos = plan.parameters
         missing = [info.name for info in infos if info.name not in values]
         if missing:
             raise ValueError(f"parameters without a value: {', '.join(missing[:8])}; give all of them")
+        names = {info.name for info in infos}
+        for name in values:
+            if name not in names:
+                raise KeyError(f"the plan has no parameter {name!r}")
         arguments = _abi.minuet_run_arguments(struct_size=ctypes.sizeof(_abi.minuet_run_arguments))
         arguments.map, arguments.set_order = kernel_map, int(set_order)
         if out is None:
             size = self.prepared_bytes(plan, device.arch, kernel_map=kernel_map, set_order=set_order)
             out = device.empty(size, "uint8", handle)
-        views = [
-            (device_view(values[info.name], device, handle, f"the parameter {info.name!r}"), info.name)
-            for info in infos
-        ]
+        views = []
+        for info in infos:
+            what = f"the parameter {info.name!r}"
+            view = device_view(values[info.name], device, handle, what)
+            view.require(what, "float32", None)
+            views.append((view, info.name))
         table, place = array_table(views), memory_view(out, device, handle, "out").memory
         chosen = choose(WeightsOrder, order, "order")
         with using(self) as (arguments.pyramid,):
@@ -357,7 +372,8 @@ class Pyramid(Handle):
                 back at the end of the call, so that on a GPU the call waits for the work. Give one where the call must
                 only enqueue.
             parameters: values in place of the plan's own.
-            prepared: the same as memory that prepare() has written for this plan and this pyramid.
+            prepared: the same as memory that prepare() has written for this plan and this pyramid, on a device of this
+                architecture.
             out: the array, or arrays, to write to; None: new ones.
             output_rows: the capacity of the output's level, which a single op needs without `out`.
         """

@@ -161,6 +161,9 @@ def test_tune(context, cpu, generator, tmp_path):
     assert (nothing.tried, nothing.decided) == (0, 0)
     with pytest.raises(minuet.CancelledError):
         minuet.tune(context, plan, cpu, clouds, directory=tmp_path, cancelled=lambda: True)
+    for training in ("yes", None, 2, 1.0):
+        with pytest.raises(ValueError, match=f"training is {training!r}: use True, False or"):
+            minuet.tune(context, plan, cpu, clouds, directory=tmp_path, training=training)
     with pytest.raises(ZeroDivisionError):
         minuet.tune(context, plan, cpu, clouds, directory=tmp_path, cancelled=lambda: 1 / 0)
     with pytest.raises(TypeError, match=r"clouds\[0\] has elements of float32"):

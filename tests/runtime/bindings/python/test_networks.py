@@ -373,6 +373,11 @@ def test_prepared_parameters(device, context, cloud, features, generator):
     first = next(iter(given))
     with pytest.raises(ValueError, match=f"parameters without a value: {first}"):
         pyramid.prepare(plan, device, {name: value for name, value in on_device.items() if name != first})
+    with pytest.raises(KeyError, match="the plan has no parameter 'other'"):
+        pyramid.prepare(plan, device, {**on_device, "other": on_device[first]})
+    half = device.to_device(given[first].astype(np.float16))
+    with pytest.raises(TypeError, match=f"the parameter '{first}' has elements of float16, and float32 is needed"):
+        pyramid.prepare(plan, device, {**on_device, first: half})
     with pytest.raises(minuet.InvalidArgumentError, match="choose one of them"):
         pyramid.run(plan, device, buffer, x, prepared=own, parameters=values)
     with pytest.raises(minuet.ResourceExhaustedError, match="prepared has"):

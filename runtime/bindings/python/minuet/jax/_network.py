@@ -131,6 +131,11 @@ class Network:
     def with_statistics(self, flat: Any, statistics: Any) -> Array:
         """Returns the parameters of flatten() with the running statistics that train() has given for them."""
         array = self.flat.require(flat, "the parameters")
+        if isinstance(statistics, Mapping):
+            raise TypeError(
+                "the statistics are by their names, as train() gives them for parameters by their names: give the "
+                "array that it gives for an array of parameters, or flatten() the parameters with the new statistics"
+            )
         new = jnp.asarray(statistics)
         if new.shape != (self.flat.size - self.flat.trained,) or new.dtype != jnp.float32:
             raise ValueError(
@@ -143,7 +148,12 @@ class Network:
     def prepare(self, parameters: Parameters) -> Array:
         """Returns the parameters as the kernels of calls of the network read them, uint8 [bytes]: batch norms are
         folded, and weights have the dtype of the network. Calls take this array in place of the parameters, and do not
-        prepare them in each call then. It serves this network on devices of the kind for which it is traced."""
+        prepare them in each call then.
+
+        Prepare where the network runs: the array serves this network on devices of the architecture that has written
+        it, with the same version of the library, the same tuning results and the same kernels. A call refuses an array
+        of another size, but cannot see otherwise where it was written: kernels read garbage from an array that was
+        prepared on the CPU, or on a GPU of another architecture, and was moved."""
         if not self.parameters:
             raise ValueError("the network has no parameters to prepare")
         values, form = self._given(parameters)
@@ -229,6 +239,11 @@ class Network:
     def _given(self, parameters: Parameters) -> tuple[list[Array], ParameterForm]:
         """Returns the operands of the parameters, and how they are given."""
         if not isinstance(parameters, Mapping):
+            if not hasattr(parameters, "dtype"):
+                raise TypeError(
+                    f"the parameters are of {type(parameters).__name__}: give arrays by their names, or the array of "
+                    "flatten() or prepare()"
+                )
             if jnp.asarray(parameters).dtype == jnp.uint8:
                 return [self._require_prepared(parameters)], ParameterForm.PREPARED
             return [self.flat.require(parameters, "the parameters")], ParameterForm.FLAT
@@ -240,7 +255,7 @@ class Network:
         if array.shape != (size,):
             raise ValueError(
                 f"the prepared parameters have the shape {list(array.shape)}, and [{size}] is needed: prepare them "
-                "with this network, for this kind of device"
+                "with this network, on the device that runs it"
             )
         return array
 
@@ -273,8 +288,11 @@ class Network:
         """Returns the parameters in the order of their numbers.
 
         Raises:
+            TypeError: they are not given by their names.
             ValueError: one is missing, is not known or has another shape.
         """
+        if not isinstance(parameters, Mapping):
+            raise TypeError(f"the parameters are of {type(parameters).__name__}: give arrays by their names")
         missing = [name for name in self.parameters if name not in parameters]
         unknown = [name for name in parameters if name not in self.parameters]
         if missing or unknown:
@@ -315,12 +333,15 @@ def _workspace(network: Network, target: Target) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _prepared_bytes(network: Network, target: Target) -> int:
-    """Returns the size of prepared parameters. It has room for the CPU and for the target."""
+    """Returns the size of prepared parameters. It has room for the CPU and for the target.
+
+    The size for a GPU is never that for the CPU, whose layout is another one.
+    """
     sizes = []
     for arch in {"cpu", target.arch}:
         network._plan.compile(arch)
         sizes.append(network._pyramid.prepared_bytes(network._plan, arch))
-    return max(sizes)
+    return max(sizes) + (0 if target.arch == "cpu" else 16)
 
 
 @functools.lru_cache(maxsize=64)

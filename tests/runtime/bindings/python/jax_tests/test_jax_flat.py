@@ -138,5 +138,15 @@ def test_wrong_arrays(generator):
         network.unflatten(flat[:-1])
     with pytest.raises(ValueError, match="parameters are missing"):
         network.flatten({})
+    parameters = network.unflatten(flat)
+    for wrong in (None, "abc", list(parameters.values())):
+        with pytest.raises(
+            TypeError, match=rf"are of {type(wrong).__name__}: give arrays by their names, or the array"
+        ):
+            network(wrong, cloud, x)
+    with pytest.raises(TypeError, match="are of ArrayImpl: give arrays by their names"):
+        network.flatten(flat)
+    with pytest.raises(TypeError, match="the statistics are by their names"):
+        network.with_statistics(flat, network.train(parameters, cloud, x)[1])
     with pytest.raises(ValueError, match="the statistics are float32 of the shape"):
         network.with_statistics(flat, flat)

@@ -75,6 +75,17 @@ def test_parameters_of_other_dtypes(generator):
     assert same_bits(network(network.prepare(parameters), cloud, x), network(parameters, cloud, x))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_the_cpu_does_not_prepare_for_a_gpu(generator, dtype):
+    """The layouts differ, also where the one of the CPU needs more memory."""
+    network = sparse.Network("minkunet42", [16] * 5, channels=[32] * 9, dtype=dtype)
+    points, x = cells(generator, 10), jnp.zeros((16, 4), dtype)
+    with sparse.target("cpu"):
+        prepared = network.prepare(values_of(generator, network))
+    with sparse.target("sm_90a", with_kernels=False), pytest.raises(ValueError, match="on the device that runs it"):
+        jax.eval_shape(lambda block: network(block, network.pyramid(points), x), prepared)
+
+
 def test_what_cannot_be_prepared(generator):
     network = sparse.Network("minkunet42", [16] * 5, channels=[8] * 9, is_trained=True)
     parameters = values_of(generator, network)
