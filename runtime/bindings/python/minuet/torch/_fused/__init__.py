@@ -177,12 +177,18 @@ def _features(value: Any) -> torch.Tensor:
 
 def _require_same(value: SparseConvTensor | SparseTensor, root: Any) -> None:
     """Raises ValueError where two arguments have other voxels."""
-    one, two = (
-        each.indices if isinstance(each, SparseConvTensor) else getattr(each, "coordinates", each)
-        for each in (value, root)
-    )
+    one, two = _coordinates_of(value), _coordinates_of(root)
     if one.data_ptr() != two.data_ptr() or one.shape != two.shape:
-        raise ValueError("two arguments are on other voxels: give both the same tensor of coordinates, as in the example")
+        raise ValueError(
+            "two arguments are on other voxels: give both the same tensor of coordinates, as in the example"
+        )
+
+
+def _coordinates_of(value: Any) -> torch.Tensor:
+    if isinstance(value, SparseConvTensor):
+        return value.indices
+    found: torch.Tensor = value.coordinates if isinstance(value, SparseTensor) else value
+    return found
 
 
 def _level_of(root: Any, found: Recorded) -> Level:

@@ -26,16 +26,12 @@ class Norms:
         module: the module.
         dropouts: the names of its modules that call a dropout.
         tensors: of it.
-
-    Attributes:
-        changes: how often the running statistics have changed.
     """
 
     def __init__(self, module: nn.Module, dropouts: Sequence[str], tensors: Tensors, place: Place) -> None:
         self._norms, self._tensors, self._place = tensors.norms, tensors, place
         self._buffers = [norm._buffers for norm in self._norms]
         self._dropouts = [(name, module.get_submodule(name)) for name in dropouts]
-        self.changes = 0
         self._zero = torch.zeros(1, dtype=torch.int64, device=place.device)
 
     def mode(self) -> Mode | None:
@@ -115,7 +111,6 @@ class Norms:
         has voxels and fits."""
         if mode is None or counts is None:
             return
-        self.changes += 1
         statistics = [buffers[name] for buffers in self._buffers for name in ("running_mean", "running_var")]
         torch.autograd.graph.increment_version(statistics)
         counters = self._counters()

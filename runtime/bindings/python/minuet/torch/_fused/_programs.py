@@ -274,7 +274,11 @@ class _StepBlock:
 
 
 class InferenceProgram(Program):
-    """A network on a device without gradients. Parameters are prepared when they have changed."""
+    """A network on a device without gradients.
+
+    Every run sets all parameters anew. torch's counts of changes do not tell when it must: a replayed graph and
+    `parameter.data`, by which averages of weights are often kept, change numbers without a count.
+    """
 
     def __init__(self, plan: Plan, place: Place) -> None:
         super().__init__(plan, place)
@@ -283,7 +287,6 @@ class InferenceProgram(Program):
         self._count = len(plan.parameters)
         self._values = Values(plan, place) if self._count else None
         self._numbers = (ctypes.c_int32 * max(1, self._count))(*range(self._count))
-        self._prepared: Any = None
 
     def new_pyramid(self, setting: Setting, keep: Sequence[int]) -> Pyramid:
         """Makes a pyramid for inference."""
@@ -308,13 +311,12 @@ class InferenceProgram(Program):
         self,
         made: Made,
         table: Table,
-        versions: Any,
         buffer: torch.Tensor,
         workspace: torch.Tensor,
         inputs: Sequence[torch.Tensor],
         outputs: Sequence[torch.Tensor],
     ) -> None:
-        """Enqueues a run. `versions` tell whether the parameters have changed since the last one."""
+        """Enqueues a run."""
         place = self.place
         block = made.blocks.take()
         arguments, stream = block.arguments, place.stream()
@@ -329,13 +331,9 @@ class InferenceProgram(Program):
         else:
             with values.lock:
                 values.take_over(stream)
-                # A graph prepares them whenever it is replayed.
-                if place.is_capturing() or self._prepared != (table.addresses, versions):
-                    self._prepared = None
-                    numbers, arrays = ctypes.addressof(self._numbers), ctypes.addressof(table.parameters)
-                    order = _abi.MINUET_WEIGHTS_MINUET
-                    check(parameters_set(values.pointer, numbers, arrays, self._count, order, stream))
-                    self._prepared = None if place.is_capturing() else (table.addresses, versions)
+                numbers, arrays = ctypes.addressof(self._numbers), ctypes.addressof(table.parameters)
+                order = _abi.MINUET_WEIGHTS_MINUET
+                check(parameters_set(values.pointer, numbers, arrays, self._count, order, stream))
                 check(plan_run(self._pointer, place.pointer, ctypes.addressof(arguments), stream))
         made.blocks.give(block)
 

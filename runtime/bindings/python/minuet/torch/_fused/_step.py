@@ -179,8 +179,7 @@ class Call:
         inputs = [self._input(each, shape) for each, (shape, _) in zip(features, made.inputs, strict=True)]
         outputs = [torch.empty(shape, dtype=dtype, device=place.device) for shape, dtype in made.outputs]
         if isinstance(program, InferenceProgram):
-            versions = (norms.changes, [tensor._version for tensor in self._tensors])
-            program.run(made, self._table, versions, cloud.buffer, workspace, inputs, outputs)
+            program.run(made, self._table, cloud.buffer, workspace, inputs, outputs)
             return outputs
         assert isinstance(program, TrainingProgram)
         kept = self._kept = place.empty_bytes(made.kept_bytes)
