@@ -94,7 +94,7 @@ def _gradient_of(
 
     def dispatch(keyset: Any, *arguments: Any) -> Any:
         if forward_ad._current_level >= 0:
-            _refuse_tangents(op, arguments)
+            refuse_tangents(f"minuet::{op._opname}", arguments)
         if torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments):
             if torch._C._are_functorch_transforms_active():
                 raise RuntimeError(
@@ -108,13 +108,11 @@ def _gradient_of(
     return disabled
 
 
-def _refuse_tangents(op: Any, arguments: Sequence[Any]) -> None:
+def refuse_tangents(what: str, arguments: Sequence[Any]) -> None:
     """Raises where an argument has a tangent of forward-mode differentiation, which would be lost."""
     for argument in arguments:
         if isinstance(argument, torch.Tensor) and forward_ad.unpack_dual(argument).tangent is not None:
-            raise RuntimeError(
-                f"minuet::{op._opname} has no forward-mode derivative: use torch.autograd.grad, which goes backward"
-            )
+            raise RuntimeError(f"{what} has no forward-mode derivative: use torch.autograd.grad, which goes backward")
 
 
 def _refuse_gradient(name: str) -> Gradients:

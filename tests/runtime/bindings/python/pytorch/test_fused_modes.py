@@ -327,8 +327,16 @@ def test_derivatives_that_are_refused():
     features = x.features.detach()
     with pytest.raises(RuntimeError):
         torch.func.grad(lambda given: fused(x.replace_feature(given)).features.sum())(features)
-    with pytest.raises(RuntimeError), torch.autograd.forward_ad.dual_level():
-        fused(x.replace_feature(torch.autograd.forward_ad.make_dual(features, features)))
+    with pytest.raises(RuntimeError), torch.no_grad():
+        torch.vmap(lambda given: fused(x.replace_feature(given)).features)(torch.stack([features, features]))
+    for training in (True, False):
+        with (
+            pytest.raises(RuntimeError, match="no forward-mode derivative"),
+            torch.autograd.forward_ad.dual_level(),
+            torch.set_grad_enabled(training),
+        ):
+            dual = torch.autograd.forward_ad.make_dual(features, features)
+            fused.train(training)(x.replace_feature(dual))
 
 
 def test_torch_compile():

@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 from torch.autograd.function import once_differentiable
 
+from .._define import refuse_tangents
 from .._geometry import Level
 from .._places import Place, dtype_of_features, with_room, without_view
 from ._clouds import Cloud, Levels, must_grow, note_rows, to_read
@@ -51,6 +53,8 @@ class Runtime:
         tensors = self.tensors.current()
         mode = self.norms.mode()
         trained = [tensors[number] for number in self.tensors.trained]
+        if forward_ad._current_level >= 0:
+            refuse_tangents("a fused module", (*features, *trained))
         records = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*features, *trained))
         dtype = _dtype_of(features[0])
         kind = dtype_of_features(features[0].new_empty(0, dtype=dtype))
