@@ -28,7 +28,7 @@ class Reading:
         self._numbers, self._pinned, self._pool = numbers, pinned, pool
         if pinned is not None:
             pinned.held.copy_(numbers, non_blocking=True)
-            pinned.event.record()
+            pinned.event.record(torch.cuda.current_stream(numbers.device))
 
     def numbers(self) -> list[int]:
         """Waits for them."""
