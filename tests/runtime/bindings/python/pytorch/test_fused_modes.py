@@ -214,6 +214,9 @@ def test_what_cannot_be_trained():
     random = fused(lambda m, x: nn.functional.dropout(m.conv(x).features, training=m.training))
     with pytest.raises(ValueError, match="the fused module has a dropout"):
         random(cloud(50, 1))
+    random = fused(lambda m, x: m.drop(m.conv(x).features), drop=torch.compile(nn.Dropout(0.1)))
+    with pytest.raises(ValueError, match="has a dropout"):
+        random(cloud(50, 1))
     fused(lambda m, x: m.drop(m.conv(x).features), drop=nn.Dropout(0))(cloud(50, 1))
     with pytest.raises(minuet.torch.ExportError, match=r"'slope\.weight'"):
         fused(lambda m, x: m.slope(m.conv(x).features), slope=nn.PReLU())

@@ -165,11 +165,11 @@ class Recorder(TorchDispatchMode):
         self._values: dict[int, tuple[torch.Tensor, Value]] = {}
         self._tainted: dict[int, tuple[torch.UntypedStorage, Unknown]] = {}
         self._owned: dict[int, dict[int, None]] = {}
-        self._names = {id(part): _plain(name) for name, part in reversed(list(module.named_modules()))}
+        self._names = {id(part): plain_name(name) for name, part in reversed(list(module.named_modules()))}
         self._stack: list[str] = [""]
         self._hooks: list[Any] = []
         self._parameters = {
-            tensor.untyped_storage().data_ptr(): _plain(name)
+            tensor.untyped_storage().data_ptr(): plain_name(name)
             for name, tensor in module.state_dict(keep_vars=True).items()
             if isinstance(tensor, torch.Tensor) and tensor.numel()
         }
@@ -340,7 +340,7 @@ def _rate(args: Any, kwargs: Any) -> Any:
     return kwargs.get("p", args[1] if len(args) > 1 else None)
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """Returns a name without what torch.compile puts into it."""
     return name.replace("_orig_mod.", "").removesuffix("._orig_mod")
 

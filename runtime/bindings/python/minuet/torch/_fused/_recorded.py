@@ -12,7 +12,7 @@ from torch import nn
 
 from .._export import record, require_result, root_of
 from .._export._describe import Describer, Output
-from .._export._recorder import Recorder
+from .._export._recorder import Recorder, plain_name
 from .._export._values import Coordinates, Dense, ExportError, Level, Node
 from .._rules import Bounds, Rule, norms_are_ops
 from .._sparse_tensor import SparseTensor
@@ -137,7 +137,7 @@ def recorded(module: nn.Module, example: Any, shape: Any) -> Recorded:
         root.shape if needs_shape or not recorder.is_shape_guessed else None,
         max(1, recorder.batch),
         recorder.bounds,
-        tuple(sorted(recorder.dropouts)),
+        tuple(name for name, _ in module.named_modules() if plain_name(name) in recorder.dropouts),
     )
 
 
@@ -305,8 +305,8 @@ def _sources(module: nn.Module, recorder: Recorder, parameters: Mapping[str, tor
 
 def _require_all(module: nn.Module, recorder: Recorder, mapped: set[str]) -> None:
     """Raises ExportError where the module computes with a parameter in a way that cannot be trained."""
-    tensors = dict(module.state_dict(keep_vars=True))
-    addresses = {tensors[name].data_ptr() for name in mapped if name in tensors}
+    tensors = {plain_name(name): tensor for name, tensor in module.state_dict(keep_vars=True).items()}
+    addresses = {tensors[name].data_ptr() for name in map(plain_name, mapped) if name in tensors}
     addresses |= {value.data_ptr() for node in recorder.nodes for value in node.parameters.values()}
     for name in sorted(recorder.seen):
         tensor = tensors.get(name)
