@@ -4,23 +4,16 @@
 #include <utility>
 
 #include "codegen/base/arch.h"
+#include "codegen/choose/tuned_config.h"
+#include "codegen/source/emit.h"
 #include "codegen/tuning/tuned_kernels.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace minuet {
-namespace {
-
-/// Returns 90 for "9.0", 120 for "12.0", and 0 for the CPU, which has no compute capability.
-int number_of(llvm::StringRef compute_capability) {
-  const auto [major, minor] = compute_capability.split('.');
-  return major.empty() ? 0 : capability(("sm_" + major + minor).str());
-}
-
-}  // namespace
 
 [[gnu::cold]] llvm::Expected<ArchTuning> read_tuning_for(
     TuningStore& store, const std::vector<std::string>& archs, const std::string& toolkit,
-    const std::function<void(const std::string&)>& warn) {
+    bool weight_gradients, const std::function<void(const std::string&)>& warn) {
   ArchTuning tuning;
   MINUET_ASSIGN(const std::vector<std::string> environments, store.environments());
   for (const std::string& environment : environments) {
@@ -28,8 +21,9 @@ int number_of(llvm::StringRef compute_capability) {
     warn_of_skipped(folder, warn);
     for (const TuningEntry& entry : folder.entries) {
       if (entry.environment.toolkit != toolkit || !is_of_this_build(entry)) continue;
+      if (entry.bucket.operation == Operation::WeightGradient && !weight_gradients) continue;
       for (const std::string& arch : archs) {
-        if (capability(arch) == number_of(entry.environment.compute_capability)) {
+        if (capability(arch) == capability_number(entry.environment.compute_capability)) {
           tuning[arch].push_back(entry);
         }
       }
@@ -49,6 +43,22 @@ int number_of(llvm::StringRef compute_capability) {
   if (tuning.empty()) return make_error(StatusCode::NotFound, "{0}", nothing);
   warn(nothing);
   return tuning;
+}
+
+[[gnu::cold]] std::vector<KernelRequest> weight_gradient_requests(const std::vector<TuningEntry>& results,
+                                                                  llvm::StringRef arch) {
+  SourceList list;
+  for (const TuningEnvironment* const gpu : environments_of(results)) {
+    for (const TuningLayer& layer : TuningSnapshot(*gpu, {{"", results}}).layers()) {
+      for (const TuningEntry& entry : layer.entries) {
+        WeightGradientCandidate candidate;
+        if (entry.bucket.operation != Operation::WeightGradient) continue;
+        llvm::cantFail(read_gradient_config(entry.bucket, entry.measurements.front().config, candidate.spec));
+        if (candidate.runs_on(arch)) std::visit([&](const auto& spec) { list.add(spec); }, candidate.spec);
+      }
+    }
+  }
+  return requests_of(list.take(), arch);
 }
 
 [[gnu::cold]] llvm::Expected<std::string> join_tuning(llvm::StringRef section,

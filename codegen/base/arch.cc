@@ -47,6 +47,13 @@ int capability(llvm::StringRef text) {
   return arch ? arch->number : 0;
 }
 
+int capability_number(llvm::StringRef compute_capability) {
+  const auto [major, minor] = compute_capability.split('.');
+  const int number = capability(("sm_" + major + minor).str());
+  const std::string text = std::to_string(number / 10) + "." + std::to_string(number % 10);
+  return compute_capability == text ? number : 0;
+}
+
 llvm::Error not_an_arch(llvm::StringRef text) {
   return make_error(StatusCode::InvalidArgument, "'{0}' is not an architecture: name one such as sm_90a",
                     text);

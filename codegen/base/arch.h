@@ -37,6 +37,9 @@ int sm_number(llvm::StringRef text);
 
 /// Returns 90 for "sm_90", "sm_90a" and the PTX name "compute_90", and 0 for text that names no architecture.
 int capability(llvm::StringRef text);
+/// Returns 90 for the compute capability "9.0", 120 for "12.0", and 0 for text that is none, such as that of
+/// the CPU.
+int capability_number(llvm::StringRef compute_capability);
 /// Returns true if `arch` is the name of a PTX architecture.
 inline bool is_ptx(llvm::StringRef arch) { return arch.take_front(8) == "compute_"; }
 

@@ -172,6 +172,70 @@ llvm::Error read_config(const TuningConfig& config, OrderChoice& order) {
   return llvm::Error::success();
 }
 
+TuningConfig gradient_config(const WeightGradientCandidate::Spec& spec) {
+  if (const auto* const warpgroups = std::get_if<WarpgroupGradientSpec>(&spec)) {
+    return {{"unit", static_cast<i64>(MmaUnit::Warpgroup)},
+            {"tile_in", warpgroups->tile_in},
+            {"tile_out", warpgroups->tile_out},
+            {"stages", warpgroups->stages},
+            {"copiers", warpgroups->copiers},
+            {"blocks", warpgroups->blocks},
+            {"warps_in", 0},
+            {"warps_out", 0}};
+  }
+  const auto& tensor = std::get<WeightGradientSpec>(spec);
+  return {{"unit", static_cast<i64>(MmaUnit::Warp)},
+          {"tile_in", tensor.tile_in},
+          {"tile_out", tensor.tile_out},
+          {"stages", tensor.stages},
+          {"copiers", 0},
+          {"blocks", 0},
+          {"warps_in", tensor.warps_in},
+          {"warps_out", tensor.warps_out}};
+}
+
+llvm::Error read_gradient_config(const TuningBucket& bucket, const TuningConfig& config,
+                                 WeightGradientCandidate::Spec& spec) {
+  const auto inputs = static_cast<i32>(bucket.channels), outputs = static_cast<i32>(bucket.out_channels);
+  WarpgroupGradientSpec warpgroups;
+  WeightGradientSpec tensor;
+  i32 unit = 0;
+  MINUET_TRY(read_fields(config, {{"unit", &unit},
+                                  {"tile_in", &warpgroups.tile_in},
+                                  {"tile_out", &warpgroups.tile_out},
+                                  {"stages", &warpgroups.stages},
+                                  {"copiers", &warpgroups.copiers},
+                                  {"blocks", &warpgroups.blocks},
+                                  {"warps_in", &tensor.warps_in},
+                                  {"warps_out", &tensor.warps_out}}));
+  warpgroups.io = tensor.io = bucket.dtype;
+  if (unit == static_cast<i32>(MmaUnit::Warpgroup)) {
+    if (!suits_warpgroups(bucket.dtype, inputs, outputs) || tensor.warps_in != 0 || tensor.warps_out != 0) {
+      return make_error(
+          StatusCode::OutOfRange,
+          "warpgroups do not suit {0} -> {1} channels of {2}, or warps_in and warps_out are not 0", inputs,
+          outputs, kDTypeNames[static_cast<int>(bucket.dtype)]);
+    }
+    MINUET_TRY(validate_spec(warpgroups));
+    spec = warpgroups;
+    return llvm::Error::success();
+  }
+  tensor.tile_in = warpgroups.tile_in, tensor.tile_out = warpgroups.tile_out;
+  tensor.stages = warpgroups.stages;
+  tensor.vector_bytes = gradient_vector_bytes(bucket.dtype, inputs, outputs);
+  if (unit != static_cast<i32>(MmaUnit::Warp) || warpgroups.copiers != 0 || warpgroups.blocks != 0 ||
+      tensor.vector_bytes < 4) {
+    return make_error(
+        StatusCode::OutOfRange,
+        "unit is {0}, copiers is {1} and blocks is {2}; unit must be 0 or 1, the others must be "
+        "0 if it is 0, and groups of channels must have multiples of 4 bytes",
+        unit, warpgroups.copiers, warpgroups.blocks);
+  }
+  MINUET_TRY(validate_spec(tensor));
+  spec = tensor;
+  return llvm::Error::success();
+}
+
 llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& config) {
   MINUET_TRY(validate_bucket(bucket));
   if (bucket.operation == Operation::Search) {
@@ -193,7 +257,12 @@ llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& conf
     MINUET_TRY(read_config(config, gemm));
     return validate(gemm);
   }
-  if (bucket.operation == Operation::Fused) return validate_fused(bucket, config);
+  if (bucket.operation == Operation::Fused || bucket.operation == Operation::InputGradient)
+    return validate_fused(bucket, config);
+  if (bucket.operation == Operation::WeightGradient) {
+    WeightGradientCandidate::Spec spec;
+    return read_gradient_config(bucket, config, spec);
+  }
   if (bucket.operation == Operation::Dataflow) {
     Dataflow dataflow = Dataflow::GatherGemmScatter;
     MINUET_TRY(read_config(config, dataflow));

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "codegen/choose/ops/convolution.h"
+#include "codegen/choose/ops/parameter_gradient.h"
 #include "codegen/choose/tuning_entry.h"
 #include "codegen/choose/tuning_snapshot.h"
 
@@ -21,6 +22,9 @@ TuningConfig config_of(const GemmChoice& gemm);
 TuningConfig config_of(const FusedSpec& fused);
 TuningConfig config_of(Dataflow dataflow);
 TuningConfig config_of(const OrderChoice& order);
+/// Returns the configuration of a kernel by tensor cores. It has the fields of both kinds of Specs, of which
+/// those of the other kind are 0.
+TuningConfig gradient_config(const WeightGradientCandidate::Spec& spec);
 
 llvm::Error read_config(const TuningConfig& config, SearchChoice& search);
 llvm::Error read_config(const TuningConfig& config, GroupingChoice& grouping);
@@ -30,6 +34,10 @@ llvm::Error read_config(const TuningConfig& config, GemmChoice& gemm);
 llvm::Error read_config(const TuningConfig& config, FusedSpec& fused);
 llvm::Error read_config(const TuningConfig& config, Dataflow& dataflow);
 llvm::Error read_config(const TuningConfig& config, OrderChoice& order);
+/// Sets `spec` to a kernel for the problems of a bucket of Operation::WeightGradient. Returns an error if the
+/// kernel cannot compute their gradients.
+llvm::Error read_gradient_config(const TuningBucket& bucket, const TuningConfig& config,
+                                 WeightGradientCandidate::Spec& spec);
 
 /// Sets `choice` to the result that was measured for the problems of the bucket, and returns the result. If
 /// there is none, returns null and leaves `choice` unchanged. `tuning` may be null.
@@ -45,9 +53,9 @@ const TunedResult* find_tuned(const TuningSnapshot* tuning, const TuningBucket& 
 }
 
 /// Returns the configuration that this version of the library chooses without tuning for every problem of the
-/// bucket. Returns nothing for an invalid bucket. It also returns nothing for the fused kernel, whose default
-/// depends on parts of the problem that the bucket does not have, such as the exact number of rows, a
-/// residual and the stride.
+/// bucket. Returns nothing for an invalid bucket. It also returns nothing for the fused kernel and the
+/// kernels of gradients, whose defaults depend on parts of the problem that the bucket does not have, such as
+/// the exact number of rows or pairs, a residual and the stride.
 std::optional<TuningConfig> default_config_of(const TuningBucket& bucket, bool is_cpu);
 
 /// Returns an error if this version of the library cannot make the kernels of `config` for every problem of

@@ -9,8 +9,8 @@
 namespace minuet {
 namespace {
 
-constexpr const char* kOperations[] = {"search", "gather",   "scatter", "grouping",
-                                       "fused",  "dataflow", "gemm",    "order"};
+constexpr const char* kOperations[] = {"search",   "gather", "scatter", "grouping",        "fused",
+                                       "dataflow", "gemm",   "order",   "weight_gradient", "input_gradient"};
 constexpr const char* kKeyTypes[] = {"u32", "u64"};
 constexpr const char* kKinds[] = {"submanifold", "strided", "given_outputs", "transposed"};
 
@@ -115,7 +115,17 @@ TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem
   bucket.operation = operation;
   bucket.out_channels = problem.out_channels;
   bucket.kind = problem.kind;
-  if (density) bucket.log4_density = log4_of(*density);
+  const bool is_gradient = operation == Operation::Fused && problem.gradient_of;
+  if (is_gradient) bucket.operation = Operation::InputGradient;
+  if (density && !is_gradient) bucket.log4_density = log4_of(*density);
+  return bucket;
+}
+
+TuningBucket weight_gradient_bucket(const ConvolutionProblem& forward, i64 rows,
+                                    std::optional<double> density) {
+  TuningBucket bucket = layer_bucket(Operation::WeightGradient, forward, rows, density);
+  bucket.channels /= forward.groups;
+  bucket.out_channels /= forward.groups;
   return bucket;
 }
 

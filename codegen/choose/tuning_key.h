@@ -50,17 +50,20 @@ enum class Operation : i32 {
   Gather,
   Scatter,
   Grouping,
-  Fused,     // Tuning chooses the fused kernel of a whole layer.
-  Dataflow,  // Tuning chooses the dataflow of a whole layer.
-  Gemm,      // Tuning chooses the cuBLASLt algorithm for the GEMMs of gather-GEMM-scatter.
-  Order,     // Tuning chooses the order of output rows for the fused dataflow.
+  Fused,           // Tuning chooses the fused kernel of a whole layer.
+  Dataflow,        // Tuning chooses the dataflow of a whole layer.
+  Gemm,            // Tuning chooses the cuBLASLt algorithm for the GEMMs of gather-GEMM-scatter.
+  Order,           // Tuning chooses the order of output rows for the fused dataflow.
+  WeightGradient,  // Tuning chooses the kernel for the gradient of a layer's weight.
+  InputGradient,   // Tuning chooses the fused kernel for the gradient of a layer's input.
 };
 const char* operation_name(Operation operation);
 /// Returns true if this Operation is a choice for a whole layer. The best choice then depends on the number
 /// of output rows and on the density (pairs per output row), so a result applies only to its own range of
-/// rows and to the neighbouring ranges.
+/// rows and to the neighbouring ranges. InputGradient has no densities (layer_bucket()).
 inline bool is_of_layer(Operation operation) {
-  return operation == Operation::Fused || operation == Operation::Dataflow;
+  return operation == Operation::Fused || operation == Operation::Dataflow ||
+         operation == Operation::WeightGradient || operation == Operation::InputGradient;
 }
 /// Returns true if one choice serves all layers of a network. It is the choice that was tuned for the largest
 /// kernel and the most rows.
@@ -89,9 +92,11 @@ inline double least_density_of(i64 log4) { return log4 > 0 ? static_cast<double>
 struct TuningBucket {
   Operation operation = Operation::Gather;
   DType dtype = DType::F32;
-  /// Counts the channels of gathered or scattered rows, or of the input of a layer or a GEMM.
+  /// Counts the channels of gathered or scattered rows, or of the input of a layer or a GEMM. For the
+  /// gradient of a weight, these are the channels of one group.
   i64 channels = 0;
-  /// Counts the output channels of a whole layer or a GEMM.
+  /// Counts the output channels of a whole layer or a GEMM, or those of one group for the gradient of a
+  /// weight.
   i64 out_channels = 0;
   /// Holds the convolution kind of a whole layer.
   ConvolutionKind kind = ConvolutionKind::Submanifold;
@@ -134,9 +139,15 @@ TuningBucket search_bucket(KeyType key, i32 ndim, i64 volume, i64 rows);
 TuningBucket grouping_bucket(DType dtype, i64 volume, i64 rows);
 TuningBucket order_bucket(DType dtype, i64 volume, i64 rows);
 /// Returns the bucket of a whole layer. `operation` is Fused or Dataflow. `density` is in pairs per output
-/// row, and is empty if it is unknown.
+/// row, and is empty if it is unknown. If the problem is the gradient of another one, InputGradient takes the
+/// place of Fused, and `density` is not used, because the host never knows it when such a gradient is
+/// computed.
 TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem, i64 rows,
                           std::optional<double> density = {});
+/// Returns the bucket of the gradient of a convolution's weight. `rows` counts the output rows of the
+/// convolution, and `density` is in pairs per output row.
+TuningBucket weight_gradient_bucket(const ConvolutionProblem& forward, i64 rows,
+                                    std::optional<double> density = {});
 
 /// Returns every bucket in which a part of the layer may be tuned; the bucket of its dataflow comes first.
 std::vector<TuningBucket> buckets_of_layer(const ConvolutionProblem& problem, i64 rows,

@@ -72,8 +72,8 @@ TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const Tunin
 
 bool TuningSnapshot::serves(llvm::StringRef arch) const {
   if (arch.empty()) return environment_.compute_capability.empty();
-  const int number = capability(arch);
-  return environment_.compute_capability == std::to_string(number / 10) + "." + std::to_string(number % 10);
+  const int number = capability_number(environment_.compute_capability);
+  return number != 0 && number == capability(arch);
 }
 
 std::size_t TuningSnapshot::size() const {
@@ -116,13 +116,14 @@ const TunedResult* TuningSnapshot::find_exactly(const TuningBucket& bucket) cons
 }
 
 /// Finds the result of a whole layer for this number of rows, for twice as many or for half as many, in this
-/// order.
-const TunedResult* TuningSnapshot::find_near(const TuningBucket& bucket) const {
+/// order, and at each number of rows for the first of the densities that has one.
+const TunedResult* TuningSnapshot::find_near(const TuningBucket& bucket,
+                                             llvm::ArrayRef<i64> densities) const {
   if (bucket.log2_rows == kAnyRows) return nullptr;
   for (const i64 step : {0, 1, -1}) {
     TuningBucket near = bucket;
     near.log2_rows += step;
-    for (const i64 density : {bucket.log4_density, i64{kAnyDensity}}) {
+    for (const i64 density : densities) {
       near.log4_density = density;
       const TunedResult* const result = find_exactly(near);
       if (result != nullptr) return result;
@@ -131,8 +132,15 @@ const TunedResult* TuningSnapshot::find_near(const TuningBucket& bucket) const {
   return nullptr;
 }
 
+const TunedResult* TuningSnapshot::find_densest(const TuningBucket& bucket) const {
+  std::vector<i64> densities;
+  for (i64 log4 = bucket.log4_density; log4 > kAnyDensity; --log4) densities.push_back(log4);
+  densities.push_back(kAnyDensity);
+  return find_near(bucket, densities);
+}
+
 const TunedResult* TuningSnapshot::find(const TuningBucket& bucket) const {
-  if (is_of_layer(bucket.operation)) return find_near(bucket);
+  if (is_of_layer(bucket.operation)) return find_near(bucket, {bucket.log4_density, i64{kAnyDensity}});
   const TunedResult* const exact = bucket.log2_rows != kAnyRows ? find_exactly(bucket) : nullptr;
   if (exact != nullptr) return exact;
   TuningBucket last = bucket;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "codegen/choose/tuning_entry.h"
+#include "llvm/ADT/ArrayRef.h"
 
 namespace minuet {
 
@@ -66,11 +67,14 @@ class TuningSnapshot {
   /// (is_of_layer()), returns the result for this number of rows, for twice as many or for half as many, in
   /// this order. At each number of rows, a result of the same density is preferred to one without a density.
   const TunedResult* find(const TuningBucket& bucket) const;
+  /// Does the same for a whole layer of which only the greatest density is known, that of the bucket. At each
+  /// number of rows, returns the result with the greatest density that is not above it.
+  const TunedResult* find_densest(const TuningBucket& bucket) const;
   /// Returns the result measured for exactly this bucket, or null.
   const TunedResult* find_exactly(const TuningBucket& bucket) const;
 
  private:
-  const TunedResult* find_near(const TuningBucket& bucket) const;
+  const TunedResult* find_near(const TuningBucket& bucket, llvm::ArrayRef<i64> densities) const;
 
   std::vector<std::map<TuningBucket, TunedResult>> layers_;
   const TuningEnvironment environment_;

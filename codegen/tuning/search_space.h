@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "codegen/choose/ops/convolution.h"
+#include "codegen/choose/ops/parameter_gradient.h"
 #include "codegen/choose/tuning_snapshot.h"
 
 namespace minuet {
@@ -27,6 +27,14 @@ struct TuningTask {
 /// There are no tasks for the CPU, whose `arch` is empty, because its kernels are not specialized.
 std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::StringRef arch,
                                      Dataflow dataflow, i64 rows, std::optional<double> density = {});
+
+/// Returns the task that chooses the kernel for the gradient of a convolution's weight
+/// (is_gradient_tunable()). `rows` and `density` are those of kernel_tasks(), and the list of pairs has room
+/// for `most_pairs`. `arch` is that of a GPU. The candidates are the default and the other tiles for the
+/// channels of a group, each also with other stages, copiers and blocks, or other warps. On GPUs that have
+/// warpgroups, those without them come last.
+TuningTask weight_gradient_task(const ConvolutionProblem& forward, llvm::StringRef arch, i64 rows,
+                                i64 most_pairs, std::optional<double> density = {});
 
 /// Returns the task for the search that makes the sorted maps of a network. It chooses the sizes of source
 /// and query blocks (B and C in the Minuet paper) and the number of threads (SearchChoice). The network's

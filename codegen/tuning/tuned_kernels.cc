@@ -43,6 +43,26 @@ void add_config(FieldHasher& hasher, const char* what, const TuningConfig& confi
   add();
 }
 
+/// Appends the task for the gradient of a convolution's input.
+[[gnu::cold]] void add_input_gradient(std::vector<TuningTask>& tasks, const ConvolutionProblem& forward,
+                                      const char* arch) {
+  ConvolutionProblem problem = input_gradient_of(forward);
+  problem.input = {problem.in_channels, 0};
+  problem.output = problem.residual_input = {problem.out_channels, 0};
+  std::vector<TuningTask> more = kernel_tasks(problem, arch, Dataflow::Fused, 100000);
+  std::move(more.begin(), more.end(), std::back_inserter(tasks));
+}
+
+/// Appends tasks that have the default kernels for the gradient of the weight, for a short and a long list.
+[[gnu::cold]] void add_gradient_defaults(std::vector<TuningTask>& tasks, const ConvolutionProblem& problem,
+                                         const char* arch) {
+  for (const i64 pairs : {1000, 1000000}) {
+    TuningTask task = weight_gradient_task(problem, arch, pairs, pairs);
+    task.candidates.clear();
+    tasks.push_back(std::move(task));
+  }
+}
+
 }  // namespace
 
 [[gnu::cold]] KernelsDigests kernels_digests(llvm::ArrayRef<TunedFamily> families,
@@ -80,7 +100,11 @@ std::vector<TunedFamily> tuned_families() {
           {"search_kernel_map", Operation::Search, 1, emit(SearchKernelMapSpec{}).name_expression},
           {"gemm", Operation::Gemm, 1, ""},          // This TunedFamily consists of cuBLASLt's algorithms.
           {"grouping", Operation::Grouping, 1, ""},  // This TunedFamily consists of groupings of GEMMs.
-          {"order_rows", Operation::Order, 2, ""}};  // This TunedFamily consists of orders of rows.
+          {"order_rows", Operation::Order, 2, ""},   // This TunedFamily consists of orders of rows.
+          {"fused_convolution", Operation::InputGradient, 1, emit(FusedSpec{}).name_expression},
+          {"weight_gradient", Operation::WeightGradient, 1, emit(WeightGradientSpec{}).name_expression},
+          {"weight_gradient_warpgroups", Operation::WeightGradient, 1,
+           emit(WarpgroupGradientSpec{}).name_expression}};
 }
 
 [[gnu::cold]] std::vector<TuningTask> tuned_examples() {
@@ -106,11 +130,14 @@ std::vector<TunedFamily> tuned_families() {
           std::vector<TuningTask> more = kernel_tasks(problem, arch, dataflow, kRows);
           std::move(more.begin(), more.end(), std::back_inserter(tasks));
         }
+        tasks.push_back(weight_gradient_task(problem, arch, kRows, 27 * kRows));
+        add_input_gradient(tasks, problem, arch);
       }
       for (const i32 channels : {4, 32, 64, 128, 256}) {
         for (const i32 outputs : {channels, 32}) {
           set_channels(channels, outputs);
           add_fused_defaults(tasks, problem, arch);
+          add_gradient_defaults(tasks, problem, arch);
         }
       }
     }

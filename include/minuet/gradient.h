@@ -23,7 +23,9 @@
  * Any kernel map serves: of submanifold, strided, transposed and inverse convolutions, of given outputs and
  * of generative ones. Sums are fp32. Their order depends on the list, the options and the library's version
  * alone, so that results repeat bit by bit with any capacity: all GPUs of an architecture give the same bits,
- * and so does the CPU device with any number of threads, but the bits of two architectures may differ.
+ * and so does the CPU device with any number of threads, but the bits of two architectures may differ. With
+ * tuning results (minuet/tuning.h) the order depends on them too, and with them on the rows of out_gradient
+ * and on the capacity of the list.
  *
  * The road: minuet_gradient_create -> minuet_gradient_op_load on the device, once -> for each map a list of
  * its pairs, by minuet_kernel_map_list_pairs or minuet_pyramid_export_pairs -> memory of
@@ -78,7 +80,8 @@ typedef struct minuet_gradient_op minuet_gradient_op;
 
 /* Makes an op that computes the gradients of a convolution that `which` names: MINUET_GRADIENT_WEIGHT,
  * MINUET_GRADIENT_BIAS, or both, or-ed. Needs no device. The options are those of the convolution; its
- * parameters are not read. INVALID_ARGUMENT for an activation and a residual, whose gradients are ops of
+ * parameters are not read. On a GPU, tuning results of the context choose the kernel of the weight's gradient
+ * (minuet_context_load_tuning). INVALID_ARGUMENT for an activation and a residual, whose gradients are ops of
  * their own. UNIMPLEMENTED for kernels of more than 4096 offsets. */
 MINUET_API minuet_status minuet_gradient_create(minuet_context* context,
                                                 const minuet_convolution_options* convolution,
@@ -111,9 +114,10 @@ MINUET_API void minuet_gradient_op_destroy(minuet_gradient_op* op);
  * minuet_gradient_compute needs it once for a device: FAILED_PRECONDITION. */
 MINUET_API minuet_status minuet_gradient_op_load(minuet_gradient_op* op, minuet_device* device);
 /* Tells the size of the workspace for at most `most_pairs` pairs and `most_rows` rows of out_gradient. It
- * depends on `arch` ("cpu", or any GPU's as for minuet_plan_compile) and on the library's version, for "cpu"
- * also on the number of threads (cpu_threads), and grows with both numbers. Give the architecture that
- * minuet_device_query tells of the device that computes: others, such as sm_90 for sm_90a, may need less. */
+ * depends on `arch` ("cpu", or any GPU's as for minuet_plan_compile), on the tuning results of the op's
+ * context and on the library's version, for "cpu" also on the number of threads (cpu_threads), and grows with
+ * both numbers. Give the architecture that minuet_device_query tells of the device that computes: others,
+ * such as sm_90 for sm_90a, may need less. */
 MINUET_API minuet_status minuet_gradient_bytes(minuet_gradient_op* op, const char* arch, int64_t most_pairs,
                                                int64_t most_rows, int64_t* workspace_bytes);
 

@@ -11,7 +11,8 @@
  * 1. minuet_pyramid_create, which needs no device.
  * 2. minuet_pyramid_load, once for each device. The plans are compiled and loaded as always.
  * 3. minuet_pyramid_bytes and minuet_plan_run_bytes, for the sizes of the memory. They need no device.
- * 4. minuet_plan_run_load, if runs have `parameters` and are captured.
+ * 4. minuet_plan_run_load, if runs have `parameters` and are captured. Or minuet_plan_prepare_parameters, if
+ *    the parameters are memory of the caller too (minuet_plan_prepared_bytes).
  * 5. minuet_pyramid_build, for each cloud.
  * 6. minuet_plan_run, for each plan.
  *
@@ -20,8 +21,8 @@
  *   as well, in another process too, if the library's version, the options of the pyramid and the kind of
  *   device (a GPU, or the CPU) are the same. Nothing in a buffer says to which pyramid it belongs: the caller
  *   has to keep track.
- * - Alignment. Buffers and workspaces begin on multiples of 16 bytes, int32 and uint32 memory on multiples of
- *   4. Otherwise INVALID_ARGUMENT.
+ * - Alignment. Buffers, workspaces and prepared parameters begin on multiples of 16 bytes, int32 and uint32
+ *   memory on multiples of 4. Otherwise INVALID_ARGUMENT.
  * - Capacity mode. Sets, rows, limits and the status word are those of an execution in capacity mode
  *   (minuet_execution_options.level_capacity), and maps those of MINUET_MAPS_INDEXED. Tensors have as many
  *   rows as the capacity of their level. Rows of an input past the count are not read; those of an output are
@@ -228,9 +229,13 @@ typedef struct minuet_run_arguments {
   minuet_parameters* parameters; /* optional: the values of the parameters; null: the plan's own. A caller
                                     whose weights are inputs of the call sets them before it on the same
                                     stream, with one object for each of the runs that may overlap */
+  /* optional, in place of parameters: memory that minuet_plan_prepare_parameters wrote for the same plan,
+   * pyramid, map and set_order, or a copy of it on a device of the same kind */
+  const void* prepared;
+  int64_t prepared_bytes;
 } minuet_run_arguments;
 #define MINUET_RUN_ARGUMENTS_INIT \
-  { sizeof(minuet_run_arguments), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_run_arguments), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 /* Returns the bytes of workspace that a run needs. It needs no device, and reads the pyramid, map and
  * set_order of `arguments` only.
  *
@@ -241,6 +246,29 @@ typedef struct minuet_run_arguments {
  * pyramid, a map or a set_order causes in minuet_plan_run come here too. */
 MINUET_API minuet_status minuet_plan_run_bytes(minuet_plan* plan, const char* arch,
                                                const minuet_run_arguments* arguments, int64_t* bytes);
+/* Returns the bytes of memory that minuet_plan_prepare_parameters writes. It is for callers whose parameters
+ * are memory of their own too. The rules are those of minuet_plan_run_bytes, except that the size does not
+ * grow with each capacity, because other kernels may read other forms. */
+MINUET_API minuet_status minuet_plan_prepared_bytes(minuet_plan* plan, const char* arch,
+                                                    const minuet_run_arguments* arguments, int64_t* bytes);
+/* Writes the parameters of a plan to `prepared`, in the forms that the kernels of its runs on a pyramid read:
+ * weights are rounded to the dtype of the plan, and batch norms are folded. Any number of runs may then read
+ * this memory (minuet_run_arguments.prepared), whose results have the same bits as with a minuet_parameters
+ * of the same values. The plan must be loaded on the device. It reads the pyramid, map and set_order of
+ * `arguments` only.
+ *
+ * `values` has an f32 array in device memory for each parameter of the plan, with any strides and in the
+ * order of their numbers. Weights have the shape and order of `order`, as for minuet_parameters_set.
+ * `prepared` overlaps none of them. The call only enqueues, keeps nothing, and may be captured: every replay
+ * reads the arrays anew.
+ *
+ * INVALID_ARGUMENT: an array does not fit, or one of the reasons of minuet_plan_run. RESOURCE_EXHAUSTED:
+ * prepared_bytes is too small. FAILED_PRECONDITION: the plan is not loaded on the device. */
+MINUET_API minuet_status minuet_plan_prepare_parameters(minuet_plan* plan, minuet_device* device,
+                                                        const minuet_run_arguments* arguments,
+                                                        const minuet_array* values, int32_t value_count,
+                                                        minuet_weights_order order, void* prepared,
+                                                        int64_t prepared_bytes, void* stream);
 /* Makes in advance what the first run would make. It reads the pyramid, map, set_order and parameters of
  * `arguments` only. The call is optional for runs that are not captured.
  *
@@ -264,8 +292,8 @@ MINUET_API minuet_status minuet_plan_run_load(minuet_plan* plan, minuet_device* 
  * - A network has dense outputs or global poolings, and the pyramid lacks the batch size, the coordinates or
  *   the shape that they need.
  * - `map` or set_order is not 0 for a network.
- * - The parameters are of another plan or device.
- * RESOURCE_EXHAUSTED: the buffer or the workspace is too small.
+ * - The parameters are of another plan or device, or `prepared` is given too.
+ * RESOURCE_EXHAUSTED: the buffer, the workspace or `prepared` is too small.
  * FAILED_PRECONDITION, in these cases:
  * - The plan is not loaded on the device.
  * - The plan has no values and none are given, or one of `parameters` was never set.

@@ -91,6 +91,21 @@ inline std::int64_t run_bytes(const Plan& plan, const std::string& arch,
 inline void run_load(const Plan& plan, const Device& device, const minuet_run_arguments& arguments) {
   check(minuet_plan_run_load(plan.get(), device.get(), &arguments));
 }
+/// Returns the bytes of minuet_run_arguments.prepared (minuet_plan_prepared_bytes).
+inline std::int64_t prepared_bytes(const Plan& plan, const std::string& arch,
+                                   const minuet_run_arguments& arguments) {
+  std::int64_t bytes = 0;
+  check(minuet_plan_prepared_bytes(plan.get(), arch.c_str(), &arguments, &bytes));
+  return bytes;
+}
+/// Enqueues the work that writes the parameters for runs to `prepared` (minuet_plan_prepare_parameters).
+inline void prepare_parameters(const Plan& plan, const Device& device, const minuet_run_arguments& arguments,
+                               const std::vector<minuet_array>& values, minuet_weights_order order,
+                               void* prepared, std::int64_t bytes, void* stream = nullptr) {
+  check(minuet_plan_prepare_parameters(plan.get(), device.get(), &arguments, values.data(),
+                                       static_cast<std::int32_t>(values.size()), order, prepared, bytes,
+                                       stream));
+}
 /// Enqueues a run of the plan on a pyramid (minuet_plan_run).
 inline void run(const Plan& plan, const Device& device, const minuet_run_arguments& arguments,
                 void* stream = nullptr) {

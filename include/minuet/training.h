@@ -31,7 +31,9 @@
  *   of them is rounded before, and each sum of up to 9 is rounded after, so that the sum of more than 9 is
  *   rounded more than once. Where a convolution is the first of two readers, it adds the gradient of the
  *   other one before it rounds its own.
- * - Repeatability. All sums have a fixed order, so that results repeat bit by bit.
+ * - Repeatability. All sums have a fixed order, so that results repeat bit by bit. If the network's plan was
+ *   made with tuning results (minuet/tuning.h), the order of the sums of a weight's gradient depends on them
+ *   and on the capacities of the levels.
  * - Rows. Rows of inputs, outputs and their gradients are in the caller's order, and have as many rows as the
  *   capacity of their level. Rows past the count are not read, and are 0 in results. A dense output and its
  *   gradient are contiguous, and begin with the batch size of the pyramid. Dense tensors and global poolings

@@ -33,8 +33,8 @@ typedef struct minuet_tuning_cloud {
 /* The progress of minuet_tune. The strings are valid during the callback only. */
 typedef struct minuet_tuning_progress {
   size_t struct_size;
-  const char* step; /* "fused kernels", "tiles and GEMMs", "groups of GEMMs", "sorted maps", "row order",
-                       "dataflows", "the whole network" */
+  const char* step; /* "fused kernels", "tiles and GEMMs", "weight gradients", "input gradients", "groups of
+                       GEMMs", "sorted maps", "row order", "dataflows", "the whole network" */
   /* Rounds of measurements of this step: those that are done, and all if there is time for all. */
   int64_t rounds, most_rounds;
   double seconds_left; /* the most that this step still takes, as expected now */
@@ -65,7 +65,8 @@ typedef struct minuet_tuning_options {
                                         the CPU */
   double budget_seconds;             /* 0: 120 */
   int32_t exhaustive;                /* 1: every candidate is measured, and budget_seconds is ignored */
-  int32_t reserved;
+  int32_t training;      /* for GPUs. 1: the kernels for the gradients of a training step are measured too;
+                            2: nothing else is measured; 0: they are not measured */
   const char* directory; /* the folder of the results, an absolute path; it is created if it does not exist;
                             null: the context's cache folder */
   /* Optional callbacks. The library calls them on the thread that called minuet_tune. */
@@ -95,15 +96,19 @@ typedef struct minuet_tuning_result {
  * It measures
  * - on a GPU the Specs of the fused kernel and the order of its rows, the tiles of gather and scatter,
  *   cuBLASLt's algorithms, how GEMMs are grouped and spread over streams, and how sorted keys are searched;
- * - on every device which dataflow is faster, if the plan leaves that choice to the library.
+ * - on every device which dataflow is faster, if the plan leaves that choice to the library;
+ * - with `training`, on a GPU, the kernels for the gradients of weights, and those for the gradients of the
+ *   inputs of convolutions, in backward calls of a training plan (minuet/training.h) of the network. They are
+ *   results of their own, apart from those of the forward layers. The library makes the weights of the
+ *   training plan. The call needs the memory of a training step of the largest cloud.
  * Each layer is timed by itself, inside runs of the whole network, without the preparation of the cloud.
  * There are two exceptions: a search of sorted keys is timed in preparations, and an order of rows is timed
  * over a preparation and a run together. The default is always the library's own choice, also for a plan that
  * was made with results. A candidate wins if it beats the default in two measurements, each time by more than
  * the spread of their difference and by more than 1 %; after a cancel, one such measurement suffices. A
  * candidate is skipped if the network's output with it differs from that of the default by more than 1/32 of
- * the greatest value. The library makes the features. If the network needs a batch size, it is the greatest
- * batch index of the clouds plus 1.
+ * the greatest value, or, for gradients, if the gradient of a weight does. The library makes the features. If
+ * the network needs a batch size, it is the greatest batch index of the clouds plus 1.
  *
  * The plan must be that of a network and must have values. It need be neither compiled nor loaded. The device
  * should have no other work during the call. The clouds must stay unchanged until the call returns.
@@ -120,7 +125,11 @@ typedef struct minuet_tuning_result {
  * - The folder cannot be written, or it has results of the same layers from a newer version.
  * - With the plan's weights the output is 0 or not finite everywhere, so that a wrong kernel could not be
  *   detected.
- * UNIMPLEMENTED: the plan is that of a single op. */
+ * UNIMPLEMENTED: the plan is that of a single op.
+ *
+ * With `training` on a GPU, the errors of minuet_training_create are possible too, and FAILED_PRECONDITION if
+ * the gradients of all weights are 0 or not finite. The CPU device has one kernel for each gradient, so that
+ * 1 measures what 0 does, and 2 measures nothing. */
 MINUET_API minuet_status minuet_tune(minuet_context* context, minuet_plan* plan, minuet_device* device,
                                      const minuet_tuning_options* options, minuet_tuning_result* result);
 
@@ -135,6 +144,12 @@ MINUET_API minuet_status minuet_tune(minuet_context* context, minuet_plan* plan,
  * layers that all run by the fused dataflow, which results may not choose: set MINUET_DATAFLOW_FUSED in the
  * network's options.
  *
+ * Training plans of such plans, and gradient ops (minuet/gradient.h) that are created from the context after
+ * the call, use the results for gradients. The kernel of a weight's gradient decides in which order its sums
+ * are added, so that rounding may differ from that without results. It is chosen by the rows of out_gradient,
+ * which in a training plan are the capacity of a level, and by the room that the list of pairs has for each
+ * of them: the same results and capacities give the same bits.
+ *
  * `results` is optional and gets the number of kinds of layer and size that have a result, which may be 0.
  * Results that cannot be read are left out, with a warning to the context's log. INVALID_ARGUMENT: also for a
  * relative path. */
@@ -147,6 +162,8 @@ MINUET_API minuet_status minuet_context_load_tuning(minuet_context* context, min
  * The operations of one layer are
  * - "fused", "gather", "scatter": the configuration of this kernel;
  * - "gemm": an algorithm, by its place in cuBLASLt's list;
+ * - "weight_gradient": the kernel for the gradient of the layer's weight, and "input_gradient": the
+ *   configuration of the fused kernel that computes the gradient of its input;
  * - "dataflow": 0 is gather-GEMM-scatter, 1 is fused.
  * Those that serve all layers of a network are
  * - "grouping": the groups of GEMMs and their streams;
@@ -166,9 +183,11 @@ typedef struct minuet_tuned_choice {
   int64_t least_rows, most_rows; /* of the layer's output, both included */
   /* Times in nanoseconds of all layers of that kind and size together, on the clouds that were measured. */
   int64_t chosen_ns, default_ns;
-  /* Pairs per output row, for "fused" and "dataflow": from least_density to most_density, which is not
-   * included. They are 0 and infinity if the result holds for any density. In capacity mode and for single
-   * convolutions the host does not know the pairs, and the density that took the most time is used. */
+  /* Pairs per output row, for "fused", "dataflow" and "weight_gradient": from least_density to most_density,
+   * which is not included. They are 0 and infinity if the result holds for any density. In capacity mode and
+   * for single convolutions the host does not know the pairs, and the density that took the most time is
+   * used. For the gradient of a weight, it is the greatest density for which the list of pairs has room. A
+   * training plan's lists have room for every pair. */
   double least_density, most_density;
 } minuet_tuned_choice;
 typedef void (*minuet_tuned_visitor)(const minuet_tuned_choice* choice, void* user);
@@ -184,11 +203,16 @@ MINUET_API minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tune
  * the kernels that they choose beside those of the default, and writes the results into the bundle, where
  * minuet_context_load_tuning finds them.
  *
- * - options->archs are required, also with requests_path. For recorded kernels no tuned ones are compiled.
+ * - options->archs are required, also with requests_path. For recorded kernels no tuned ones are compiled,
+ *   except those for the gradients of weights.
+ * - Results for the gradients of weights are taken with requests_path only. Plans have no such kernels, but
+ *   the programs that recorded the list may have training plans and gradient ops. The list must have the
+ *   other kernels of these.
  * - Only results of this version's kernels and of the toolkit that compiles are taken. They replace the
  *   results that a bundle has of the same layers.
  * - No results are written after a failure or a cancel.
- * - A program that may compile nothing runs the default, with a warning, if a tuned kernel is in no bundle.
+ * - A program that may compile nothing runs the default, with a warning, if a tuned kernel of a plan is in no
+ *   bundle. For the gradient of a weight, the kernel must be there.
  *
  * NOT_FOUND: there are no results for any of the archs. If only some have none, a warning goes to the log.
  * FAILED_PRECONDITION: `directory` is null and the context has no cache folder, or a bundle that is there has

@@ -9,45 +9,87 @@
 
 namespace minuet {
 
-/// Says which pairs a step multiplies. Steps must be visited in ascending order. It may be used before the
-/// launch follows the last one, if WeightGradientParams::reads_early says so.
+/// Holds the first steps and the first pairs of consecutive offsets, one in each lane of a warp, so that they
+/// are read at once. All lanes must call the functions together. They may be used before the launch follows
+/// the last one, if WeightGradientParams::reads_early says so.
+class OffsetLanes {
+ public:
+  MINUET_DEVICE explicit OffsetLanes(const WeightGradientParams& p) : p_(p) { read(0); }
+  /// Returns the number of steps of the list.
+  MINUET_DEVICE i32 steps() const {
+    return p_.volume < 32 ? __shfl_sync(~0u, first_step_, p_.volume) : read_early(p_.first_step + p_.volume);
+  }
+  /// Returns the offset that has a step, which must be less than the number of steps.
+  MINUET_DEVICE i32 offset_of(i32 step) {
+    if (p_.volume >= 32) {
+      read(static_cast<i32>(
+          find_by_warp(1, p_.volume, [&](i64 offset) { return read_early(p_.first_step + offset) <= step; }) -
+          1));
+    }
+    // Offsets without steps have the first step of the next offset, so the last one of these has the step.
+    return first_ + highest_bit(__ballot_sync(~0u, first_step_ <= step));
+  }
+  /// Makes the offset and the next one those of lanes.
+  MINUET_DEVICE void enter(i32 offset) {
+    if (offset < first_ || offset - first_ >= 31) read(offset);
+  }
+  /// Return the first step and the first pair of an offset, or those of the end if the offset is the volume.
+  MINUET_DEVICE i32 first_step(i32 offset) const { return __shfl_sync(~0u, first_step_, offset - first_); }
+  MINUET_DEVICE i32 first_pair(i32 offset) const { return __shfl_sync(~0u, first_pair_, offset - first_); }
+
+ private:
+  MINUET_DEVICE void read(i32 first) {
+    first_ = first;
+    const i32 offset = first + static_cast<i32>(threadIdx.x % 32);
+    const bool is_there = offset <= p_.volume;
+    first_step_ = is_there ? read_early(p_.first_step + offset) : kMostInt;
+    first_pair_ = is_there ? read_early(p_.first_pair + offset) : kMostInt;
+  }
+
+  static constexpr i32 kMostInt = 0x7fffffff;  // Is in no list, so that no lane behind the end is found.
+  const WeightGradientParams& p_;
+  i32 first_ = 0;  // Is the offset of the first lane.
+  i32 first_step_ = 0, first_pair_ = 0;
+};
+
+/// Says which pairs a step multiplies. Steps must be visited in ascending order, by all lanes of a warp
+/// together.
 class StepPlace {
  public:
-  /// Visits a step, which must be less than the number of steps. All lanes of a warp must call it.
-  MINUET_DEVICE StepPlace(const WeightGradientParams& p, i64 step) : p_(p) {
-    offset_ = static_cast<i32>(
-        find_by_warp(1, p.volume, [&](i64 offset) { return read_early(p.first_step + offset) <= step; }) - 1);
-    begin_ = read_early(p.first_step + offset_);
+  /// Visits a step, which must be less than the number of steps.
+  MINUET_DEVICE StepPlace(OffsetLanes& lanes, i32 step) : lanes_(lanes) {
+    offset_ = lanes_.offset_of(step);
     enter_offset();
     visit(step);
   }
-  MINUET_DEVICE void visit(i64 step) {
+  MINUET_DEVICE void visit(i32 step) {
     while (step >= end_) {
       ++offset_;
-      begin_ = end_;
       enter_offset();
     }
-    first_ = first_of_offset_ + (step - begin_) * kStepPairs;
-    const i64 left = end_of_offset_ - first_;
-    count_ = static_cast<i32>(left < kStepPairs ? left : kStepPairs);
+    first_ = static_cast<i32>(static_cast<u32>(step) * kStepPairs + shift_);
   }
   MINUET_HD i32 offset() const { return offset_; }
   /// Returns the first step of the next offset.
-  MINUET_HD i64 offset_end() const { return end_; }
-  MINUET_HD i64 first_pair() const { return first_; }
-  MINUET_HD i32 pairs() const { return count_; }
+  MINUET_HD i32 offset_end() const { return end_; }
+  MINUET_HD i32 first_pair() const { return first_; }
+  MINUET_HD i32 pairs() const {
+    const i32 left = end_of_offset_ - first_;
+    return left < kStepPairs ? left : kStepPairs;
+  }
 
  private:
   MINUET_DEVICE void enter_offset() {
-    end_ = read_early(p_.first_step + offset_ + 1);
-    first_of_offset_ = read_early(p_.first_pair + offset_);
-    end_of_offset_ = read_early(p_.first_pair + offset_ + 1);
+    lanes_.enter(offset_);
+    end_ = lanes_.first_step(offset_ + 1), end_of_offset_ = lanes_.first_pair(offset_ + 1);
+    shift_ = static_cast<u32>(lanes_.first_pair(offset_)) -
+             static_cast<u32>(lanes_.first_step(offset_)) * kStepPairs;
   }
 
-  const WeightGradientParams& p_;
-  i32 offset_ = 0, count_ = 0;
-  i64 begin_ = 0, end_ = 0, first_ = 0;
-  i32 first_of_offset_ = 0, end_of_offset_ = 0;
+  OffsetLanes& lanes_;
+  i32 offset_ = 0, first_ = 0;
+  i32 end_ = 0, end_of_offset_ = 0;
+  u32 shift_ = 0;  // The first pair of step s of the offset is s * kStepPairs + shift_, modulo 2^32.
 };
 
 /// Cuts the steps of a part into segments of at most `Most` steps of one offset. The sums of a segment are
@@ -56,17 +98,17 @@ template <i32 Most>
 class PartSegments {
  public:
   /// The part has the steps from `first` to `end`.
-  MINUET_DEVICE PartSegments(const WeightGradientParams& p, i64 part, i64 first, i64 end)
-      : p_(p), place_(p, first), part_(part), begin_(first), end_of_part_(end) {
+  MINUET_DEVICE PartSegments(const WeightGradientParams& p, OffsetLanes& lanes, i32 part, i32 first, i32 end)
+      : p_(p), place_(lanes, first), part_(part), begin_(first), end_of_part_(end) {
     enter();
   }
   MINUET_HD bool has_steps() const { return begin_ < end_of_part_; }
-  MINUET_HD i64 begin() const { return begin_; }
-  MINUET_HD i64 end() const { return end_; }
+  MINUET_HD i32 begin() const { return begin_; }
+  MINUET_HD i32 end() const { return end_; }
   MINUET_HD StepPlace& place() { return place_; }
   /// Returns true if the slot has the sums of earlier segments.
   MINUET_HD bool adds() const { return adds_; }
-  MINUET_HD float* slot() const { return p_.sums + (part_ + place_.offset()) * p_.layout.elements; }
+  MINUET_HD float* slot() const { return p_.sums + i64{part_ + place_.offset()} * p_.layout.elements; }
   MINUET_DEVICE void pass() {
     begin_ = end_;
     if (!has_steps()) return;
@@ -84,9 +126,9 @@ class PartSegments {
 
   const WeightGradientParams& p_;
   StepPlace place_;
-  const i64 part_;
-  i64 begin_, end_ = 0;
-  const i64 end_of_part_;
+  const i32 part_;
+  i32 begin_, end_ = 0;
+  const i32 end_of_part_;
   bool adds_ = false;
 };
 

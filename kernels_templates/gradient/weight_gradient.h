@@ -37,8 +37,9 @@ class WeightGradientTile {
   static_assert(S.tile_in % (S.warps_in * kMmaRows) == 0 && S.tile_out % (S.warps_out * 2 * kMmaColumns) == 0,
                 "warps have whole products, two side by side");
 
-  MINUET_DEVICE WeightGradientTile(const WeightGradientParams& p, i32 tile, const LateFollower& start)
-      : p_(p), thread_(static_cast<i32>(threadIdx.x)), start_(start) {
+  MINUET_DEVICE WeightGradientTile(const WeightGradientParams& p, i32 tile, OffsetLanes& lanes,
+                                   const LateFollower& start)
+      : p_(p), thread_(static_cast<i32>(threadIdx.x)), lanes_(lanes), start_(start) {
     group_ = tile / (p.tiles_in * p.tiles_out);
     first_in_ = tile / p.tiles_out % p.tiles_in * S.tile_in;
     first_out_ = tile % p.tiles_out * S.tile_out;
@@ -46,15 +47,15 @@ class WeightGradientTile {
     numbers_ = reinterpret_cast<i32*>(shared_ + S.stages * gradient_stage_bytes(S));
   }
 
-  MINUET_DEVICE void sum_part(i64 part, i64 first, i64 end) {
+  MINUET_DEVICE void sum_part(i32 part, i32 first, i32 end) {
     first_ = first, end_ = end;
-    Segments segments(p_, part, first, end);
+    Segments segments(p_, lanes_, part, first, end);
     StepPlace ahead = segments.place();
     begin_pipeline(ahead);
     i32 stage = 0;
     for (; segments.has_steps(); segments.pass()) {
       clear();
-      for (i64 step = segments.begin(); step < segments.end(); ++step) {
+      for (i32 step = segments.begin(); step < segments.end(); ++step) {
         async_copy_wait<S.stages - 2>();
         __syncthreads();
         i32 rows[kNumbers];
@@ -90,7 +91,7 @@ class WeightGradientTile {
 
   /// Reads the numbers of the rows of a step: those of the input, then those of the output's gradient.
   template <bool Early = false>
-  MINUET_DEVICE void read_numbers(StepPlace& ahead, i64 step, i32 (&rows)[kNumbers]) {
+  MINUET_DEVICE void read_numbers(StepPlace& ahead, i32 step, i32 (&rows)[kNumbers]) {
     if (step < end_) ahead.visit(step);
     MINUET_UNROLL
     for (i32 n = 0; n < kNumbers; ++n) {
@@ -109,7 +110,7 @@ class WeightGradientTile {
   }
 
   /// Starts the copies of the rows of a step. Missing rows, and channels past the last one, become zeros.
-  MINUET_DEVICE void copy_rows(i64 step, i32 stage) {
+  MINUET_DEVICE void copy_rows(i32 step, i32 stage) {
     if (step < end_) {
       const i32* const numbers = numbers_ + stage * 2 * kStepPairs;
       unsigned char* const tile = shared_ + stage * gradient_stage_bytes(S);
@@ -263,8 +264,9 @@ class WeightGradientTile {
   const WeightGradientParams& p_;
   const i32 thread_;
   i32 group_ = 0, first_in_ = 0, first_out_ = 0;
+  OffsetLanes& lanes_;
   LateFollower start_;
-  i64 first_ = 0, end_ = 0;
+  i32 first_ = 0, end_ = 0;
   unsigned char* shared_ = nullptr;
   i32* numbers_ = nullptr;
   float sums_[kRowTiles][kColumnTiles][4];
@@ -276,11 +278,13 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(weight_gradient_threads(S), least_gradient_bl
   const LateFollower start(p.reads_early != 0);
   const i32 tiles = p.groups * p.tiles_in * p.tiles_out;
   const i32 block = static_cast<i32>(blockIdx.x), walkers = static_cast<i32>(gridDim.x) / tiles;
-  const i64 steps = read_early(p.first_step + p.volume), parts = parts_of(steps, p.wanted_parts);
-  WeightGradientTile<S> tile(p, block % tiles, start);
+  OffsetLanes lanes(p);
+  const i32 steps = lanes.steps(), parts = static_cast<i32>(parts_of(steps, p.wanted_parts));
+  WeightGradientTile<S> tile(p, block % tiles, lanes, start);
   // Blocks of the same part are neighbours, because they read the same rows.
-  for (i64 part = block / tiles; part < parts; part += walkers) {
-    tile.sum_part(part, first_step_of_part(part, parts, steps), first_step_of_part(part + 1, parts, steps));
+  for (i32 part = block / tiles; part < parts; part += walkers) {
+    tile.sum_part(part, static_cast<i32>(first_step_of_part(part, parts, steps)),
+                  static_cast<i32>(first_step_of_part(part + 1, parts, steps)));
   }
   tile.follow();
 }

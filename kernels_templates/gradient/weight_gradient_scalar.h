@@ -27,18 +27,19 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(weight_gradient_threads(S)) void weight_gradi
   const i32 tiles = p.tiles_in * p.tiles_out;
   const i32 block = static_cast<i32>(blockIdx.x), walkers = static_cast<i32>(gridDim.x) / tiles;
   const i32 thread = static_cast<i32>(threadIdx.x), tile = block % tiles;
-  const i64 steps = fresh(p.first_step + p.volume), parts = parts_of(steps, p.wanted_parts);
+  OffsetLanes lanes(p);
+  const i32 steps = lanes.steps(), parts = static_cast<i32>(parts_of(steps, p.wanted_parts));
   const i32 out = tile % p.tiles_out * S.tile_out + thread % S.tile_out;
   const i32 in = (tile / p.tiles_out * S.lanes + thread / S.tile_out) * S.inputs;
   const bool is_output = out < p.groups * p.group_outputs;
   const i64 first_input = static_cast<i64>(out / p.group_outputs) * p.group_inputs;
-  for (i64 part = block / tiles; part < parts; part += walkers) {
-    const i64 first = first_step_of_part(part, parts, steps);
-    const i64 end = first_step_of_part(part + 1, parts, steps);
-    PartSegments<most_segment_steps(S.io)> segments(p, part, first, end);
+  for (i32 part = block / tiles; part < parts; part += walkers) {
+    const i32 first = static_cast<i32>(first_step_of_part(part, parts, steps));
+    const i32 end = static_cast<i32>(first_step_of_part(part + 1, parts, steps));
+    PartSegments<most_segment_steps(S.io)> segments(p, lanes, part, first, end);
     for (; segments.has_steps(); segments.pass()) {
       float sums[S.inputs] = {};
-      for (i64 step = segments.begin(); step < segments.end(); ++step) {
+      for (i32 step = segments.begin(); step < segments.end(); ++step) {
         StepPlace& place = segments.place();
         place.visit(step);
         MINUET_UNROLL

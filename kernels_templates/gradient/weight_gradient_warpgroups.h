@@ -22,9 +22,9 @@ static_assert(kStepPairs == kPlaneRows, "a step fills the planes");
 /// Divides the parts among the blocks. A block has one tile of the parts `first`, `first` + `stride` and so
 /// on.
 struct BlockParts {
-  i64 first, stride, parts, steps;
-  MINUET_HD i64 begin(i64 part) const { return first_step_of_part(part, parts, steps); }
-  MINUET_HD i64 end(i64 part) const { return first_step_of_part(part + 1, parts, steps); }
+  i32 first, stride, parts, steps;
+  MINUET_HD i32 begin(i32 part) const { return static_cast<i32>(first_step_of_part(part, parts, steps)); }
+  MINUET_HD i32 end(i32 part) const { return begin(part + 1); }
 };
 
 template <WarpgroupGradientSpec S>
@@ -53,8 +53,9 @@ class WarpgroupGradient {
     }
   }
 
-  MINUET_DEVICE WarpgroupGradient(const WeightGradientParams& p, i32 tile, const LateFollower& start)
-      : p_(p), thread_(static_cast<i32>(threadIdx.x)), start_(start) {
+  MINUET_DEVICE WarpgroupGradient(const WeightGradientParams& p, i32 tile, OffsetLanes& lanes,
+                                  const LateFollower& start)
+      : p_(p), thread_(static_cast<i32>(threadIdx.x)), lanes_(lanes), start_(start) {
     group_ = tile / (p.tiles_in * p.tiles_out);
     first_in_ = tile / p.tiles_out % p.tiles_in * S.tile_in;
     first_out_ = tile % p.tiles_out * S.tile_out;
@@ -64,15 +65,15 @@ class WarpgroupGradient {
 
   MINUET_DEVICE void sum(const BlockParts& block) {
     if constexpr (S.copiers == 0) {
-      for (i64 part = block.first; part < block.parts; part += block.stride) {
+      for (i32 part = block.first; part < block.parts; part += block.stride) {
         sum_and_copy(part, block.begin(part), block.end(part));
       }
     } else if (thread_ < kMultiplying) {
-      for (i64 part = block.first; part < block.parts; part += block.stride) {
+      for (i32 part = block.first; part < block.parts; part += block.stride) {
         sum_part(part, block.begin(part), block.end(part));
       }
     } else {
-      for (i64 part = block.first; part < block.parts; part += block.stride) {
+      for (i32 part = block.first; part < block.parts; part += block.stride) {
         copy_part(block.begin(part), block.end(part));
       }
     }
@@ -196,11 +197,11 @@ class WarpgroupGradient {
     });
   }
 
-  MINUET_DEVICE void copy_part(i64 first, i64 end) {
-    StepPlace place(p_, first);
+  MINUET_DEVICE void copy_part(i32 first, i32 end) {
+    StepPlace place(lanes_, first);
     LaneRows rows = read_rows<true>(place);
     start_.follow();
-    for (i64 step = first; step < end; ++step) {
+    for (i32 step = first; step < end; ++step) {
       LaneRows next;
       if (step + 1 < end) {
         place.visit(step + 1);
@@ -217,14 +218,14 @@ class WarpgroupGradient {
     }
   }
 
-  MINUET_DEVICE void sum_part(i64 part, i64 first, i64 end) {
-    Segments segments(p_, part, first, end);
+  MINUET_DEVICE void sum_part(i32 part, i32 first, i32 end) {
+    Segments segments(p_, lanes_, part, first, end);
     start_.follow();
     for (; segments.has_steps(); segments.pass()) {
       i32 last = -1;  // Names the stage of the step before, whose products may still be under way.
       bool adds = false;
       MINUET_NO_UNROLL
-      for (i64 step = segments.begin(); step < segments.end(); ++step, adds = true) {
+      for (i32 step = segments.begin(); step < segments.end(); ++step, adds = true) {
         mbarrier_wait(full(stage_), parity_);
         async_proxy_fence();
         multiply(stage_, adds);
@@ -250,8 +251,8 @@ class WarpgroupGradient {
 
   // The following functions are for blocks without copiers.
 
-  MINUET_DEVICE void sum_and_copy(i64 part, i64 first, i64 end) {
-    Segments segments(p_, part, first, end);
+  MINUET_DEVICE void sum_and_copy(i32 part, i32 first, i32 end) {
+    Segments segments(p_, lanes_, part, first, end);
     StepPlace ahead = segments.place();
     for (i32 stage = 0; stage < S.stages; ++stage) {
       store_number(stage, read_number<true>(ahead, first + stage, end));
@@ -263,7 +264,7 @@ class WarpgroupGradient {
     for (; segments.has_steps(); segments.pass()) {
       bool adds = false;
       MINUET_NO_UNROLL
-      for (i64 step = segments.begin(); step < segments.end(); ++step, adds = true) {
+      for (i32 step = segments.begin(); step < segments.end(); ++step, adds = true) {
         async_copy_wait<S.stages - 2>();
         async_proxy_fence();
         __syncthreads();
@@ -283,7 +284,7 @@ class WarpgroupGradient {
 
   /// Reads the thread's number of the rows of a step.
   template <bool Early = false>
-  MINUET_DEVICE i32 read_number(StepPlace& ahead, i64 step, i64 end) const {
+  MINUET_DEVICE i32 read_number(StepPlace& ahead, i32 step, i32 end) const {
     if (step >= end) return -1;
     ahead.visit(step);
     const i32 pair = thread_ % kStepPairs;
@@ -294,7 +295,7 @@ class WarpgroupGradient {
   MINUET_DEVICE void store_number(i32 stage, i32 number) const {
     if (thread_ < 2 * kStepPairs) numbers_at(stage)[thread_] = number;
   }
-  MINUET_DEVICE void copy_step(i64 step, i64 end, i32 stage) const {
+  MINUET_DEVICE void copy_step(i32 step, i32 end, i32 stage) const {
     if (step < end) {
       const i32* const numbers = numbers_at(stage);
       unsigned char* const planes = stage_at(stage);
@@ -309,6 +310,7 @@ class WarpgroupGradient {
   const i32 thread_;
   i32 group_ = 0, first_in_ = 0, first_out_ = 0;
   Rows input_ = {}, gradient_ = {};
+  OffsetLanes& lanes_;
   LateFollower start_;
   i32 stage_ = 0;
   u32 parity_ = 0;
@@ -323,9 +325,10 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(weight_gradient_threads(S), S.blocks) void we
   __syncthreads();
   const i32 tiles = p.groups * p.tiles_in * p.tiles_out;
   const i32 block = static_cast<i32>(blockIdx.x), walkers = static_cast<i32>(gridDim.x) / tiles;
-  const i64 steps = read_early(p.first_step + p.volume), parts = parts_of(steps, p.wanted_parts);
+  OffsetLanes lanes(p);
+  const i32 steps = lanes.steps(), parts = static_cast<i32>(parts_of(steps, p.wanted_parts));
   // Blocks of the same part are neighbours, because they read the same rows.
-  WarpgroupGradient<S>(p, block % tiles, start).sum({block / tiles, walkers, parts, steps});
+  WarpgroupGradient<S>(p, block % tiles, lanes, start).sum({block / tiles, walkers, parts, steps});
 }
 
 }  // namespace minuet

@@ -72,12 +72,12 @@ MINUET_HD constexpr i64 part_of_step(i64 step, i64 parts, i64 steps) {
 }
 /// Names the parts that have steps of an offset.
 struct PartsOfOffset {
-  i64 first = 0, count = 0;
+  i32 first = 0, count = 0;
 };
 MINUET_HD constexpr PartsOfOffset parts_of_offset(i64 first_step, i64 end_step, i64 parts, i64 steps) {
   if (first_step >= end_step) return {};
-  const i64 first = part_of_step(first_step, parts, steps);
-  return {first, part_of_step(end_step - 1, parts, steps) - first + 1};
+  const i32 first = static_cast<i32>(part_of_step(first_step, parts, steps));
+  return {first, static_cast<i32>(part_of_step(end_step - 1, parts, steps)) - first + 1};
 }
 
 struct ListStepsSpec {
@@ -109,8 +109,8 @@ struct SlotLayout {
   i64 elements;  // Counts the sums of all blocks.
 };
 MINUET_HD i64 place_in_slot(const SlotLayout& layout, i32 input, i32 output) {
-  const i32 block = output / layout.outputs;
-  return (static_cast<i64>(block) * layout.rows + input) * layout.columns + output % layout.outputs;
+  const i32 block = output < layout.outputs ? 0 : output / layout.outputs;
+  return (static_cast<i64>(block) * layout.rows + input) * layout.columns + output - block * layout.outputs;
 }
 
 /// Describes the operands of weight_gradient, weight_gradient_warpgroups and weight_gradient_scalar.
@@ -236,14 +236,20 @@ struct AddPartsSpec {
 constexpr i32 kPartsAtOnce = 8;
 /// So many blocks of a multiprocessor leave a thread the registers of all these slots.
 constexpr i32 kAddBlocks = 4;
-/// At most this many threads add the slots of one weight.
-constexpr i32 kMostAddThreads = 64;
-/// Returns the number of threads that add the slots of one weight, a power of two. Each of them has
+/// At most 2^kMostAddBits threads add the slots of one weight.
+constexpr i32 kMostAddBits = 6;
+/// Returns the logarithm of the number of threads that add the slots of one weight. Each of them has
 /// kPartsAtOnce slots or fewer, unless there are very many.
-MINUET_HD constexpr i32 add_threads_of(i64 slots) {
-  i32 split = 1;
-  while (split < kMostAddThreads && i64{split} * kPartsAtOnce < slots) split *= 2;
-  return split;
+MINUET_HD constexpr i32 add_bits_of(i32 slots) {
+  i32 bits = 0;
+  while (bits < kMostAddBits && kPartsAtOnce << bits < slots) ++bits;
+  return bits;
+}
+/// Returns the logarithm of the threads of a block.
+MINUET_HD constexpr i32 add_thread_bits(const AddPartsSpec& spec) {
+  i32 bits = kMostAddBits;
+  while (1 << bits < spec.threads) ++bits;
+  return bits;
 }
 /// Returns an upper bound of the blocks of add_parts that have work. An offset of n > kPartsAtOnce slots has
 /// fewer than n / 4 threads for each weight, and the offsets have `wanted_parts` + volume slots at most.

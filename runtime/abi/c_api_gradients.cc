@@ -202,9 +202,9 @@ minuet_status minuet_gradient_create(minuet_context* context, const minuet_convo
     MINUET_TRY(check_pointer(convolution, "convolution"));
     return create_single_op(
         context, convolution, minuet_convolution_options(MINUET_CONVOLUTION_OPTIONS_INIT),
-        [which](const minuet_convolution_options& given) -> llvm::Expected<ParameterGradientChoice> {
+        [context, which](const minuet_convolution_options& given) -> llvm::Expected<ParameterGradientChoice> {
           MINUET_ASSIGN(const ParameterGradientProblem problem, read_problem(given, which));
-          return choose_parameter_gradient(problem);
+          return choose_parameter_gradient(problem, context->context->tuning().get());
         },
         op);
   });

@@ -231,7 +231,7 @@ MINUET_ENDS_WITH(minuet_pyramid_map, kernel_shape);
 MINUET_ENDS_WITH(minuet_pyramid_options, map_bytes);
 MINUET_ENDS_WITH(minuet_pyramid_arguments, counts);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the parameters.
-MINUET_ENDS_WITH(minuet_run_arguments, parameters);
+MINUET_ENDS_WITH(minuet_run_arguments, prepared_bytes);
 MINUET_ENDS_WITH(minuet_voxelize_options, most_voxels);
 MINUET_ENDS_WITH(minuet_devoxelize_options, tensor_stride);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the word.
@@ -359,7 +359,10 @@ enum class ArrayUse : i32 { Parameter, RunInput, RunOutput };
 /// Reads an array, and checks all that can be checked without what it is compared with.
 llvm::Expected<GivenArray> read_array(const minuet_array& given, ArrayUse use);
 
-/// Reads the input or output arrays of a call. `name` is "input" or "output".
+/// Reads an order of weights, of which 0 means the one that the plan's description names, or else Minuet's.
+llvm::Expected<WeightsOrder> read_weights_order(minuet_weights_order order, const Plan& plan);
+
+/// Reads the input or output arrays of a call. `name` is "input", "output" or "value".
 llvm::Expected<std::vector<GivenArray>> read_arrays(const std::string& name, const minuet_array* arrays,
                                                     int32_t count, ArrayUse use);
 

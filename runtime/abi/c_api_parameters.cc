@@ -4,14 +4,6 @@
 namespace minuet {
 namespace {
 
-/// Reads an order, of which 0 means the one that the plan's description names.
-llvm::Expected<WeightsOrder> read_order(minuet_weights_order order, const ParameterSet& set) {
-  if (order == MINUET_WEIGHTS_AS_DESCRIBED) return set.described_order();
-  if (order > 0 && order <= static_cast<i32>(kLastWeightsOrder)) return static_cast<WeightsOrder>(order);
-  return make_error(StatusCode::InvalidArgument, "order is {0}; it must be 0 to {1}", order,
-                    static_cast<i32>(kLastWeightsOrder));
-}
-
 llvm::Expected<std::vector<ParameterValue>> read_values(const int32_t* indices, const minuet_array* values,
                                                         int32_t count) {
   std::vector<ParameterValue> read;
@@ -24,6 +16,16 @@ llvm::Expected<std::vector<ParameterValue>> read_values(const int32_t* indices, 
 }
 
 }  // namespace
+
+llvm::Expected<WeightsOrder> read_weights_order(minuet_weights_order order, const Plan& plan) {
+  if (order == MINUET_WEIGHTS_AS_DESCRIBED) {
+    return plan.network ? plan.network->problem.description.weights_order : WeightsOrder::Minuet;
+  }
+  if (order > 0 && order <= static_cast<i32>(kLastWeightsOrder)) return static_cast<WeightsOrder>(order);
+  return make_error(StatusCode::InvalidArgument, "order is {0}; it must be 0 to {1}", order,
+                    static_cast<i32>(kLastWeightsOrder));
+}
+
 }  // namespace minuet
 
 using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.
@@ -57,7 +59,7 @@ minuet_status minuet_parameters_set(minuet_parameters* parameters, const int32_t
   return guarded("minuet_parameters_set", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(parameters, "parameters"));
     MINUET_TRY(check_list(values, "values", count, "count"));
-    MINUET_ASSIGN(const WeightsOrder own_order, read_order(order, *parameters->set));
+    MINUET_ASSIGN(const WeightsOrder own_order, read_weights_order(order, *parameters->set->loaded().plan));
     MINUET_ASSIGN(const std::vector<ParameterValue> read, read_values(indices, values, count));
     return parameters->set->set(read, own_order, stream);
   });

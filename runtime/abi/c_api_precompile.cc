@@ -72,6 +72,7 @@ llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
   if (given.plan_count == 0 && !given.requests_path) {
     return make_error(StatusCode::InvalidArgument, "nothing to compile: give plans or requests_path");
   }
+  std::vector<KernelRequest> requests;
   if (results) {
     if (archs.empty()) {
       return make_error(
@@ -80,9 +81,14 @@ llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
     }
     MINUET_ASSIGN(const NvrtcInfo compiler, cache.compiler_info());
     const auto warn = [&](const std::string& text) { cache.warn(text); };
-    MINUET_ASSIGN(tuning, read_tuning_for(*results, archs, toolkit_of(compiler.id), warn));
+    // Plans compute no gradients of weights, but a program that recorded its kernels may.
+    const bool may_train = given.requests_path != nullptr;
+    MINUET_ASSIGN(tuning, read_tuning_for(*results, archs, toolkit_of(compiler.id), may_train, warn));
+    for (const auto& [arch, entries] : tuning) {
+      std::vector<KernelRequest> kernels = weight_gradient_requests(entries, arch);
+      std::move(kernels.begin(), kernels.end(), std::back_inserter(requests));
+    }
   }
-  std::vector<KernelRequest> requests;
   for (int32_t i = 0; i < given.plan_count; ++i) {
     MINUET_TRY(check_pointer(given.plans[i], "a plan"));
     for (const std::string& arch : archs) {

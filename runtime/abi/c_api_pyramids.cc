@@ -130,6 +130,21 @@ llvm::Expected<minuet_run_arguments> read_run(const minuet_run_arguments* argume
   return read_options(arguments, minuet_run_arguments(MINUET_RUN_ARGUMENTS_INIT));
 }
 
+/// Asks an execution for a number of bytes, without a device.
+llvm::Error measure(minuet_plan* plan, const char* arch, const minuet_run_arguments* arguments,
+                    int64_t* bytes, llvm::function_ref<i64(Execution&)> ask) {
+  MINUET_TRY(check_pointer(plan, "plan"));
+  MINUET_TRY(check_pointer(bytes, "bytes"));
+  MINUET_ASSIGN(const minuet_run_arguments given, read_run(arguments));
+  MINUET_ASSIGN(const PyramidUse use, read_use(given));
+  MINUET_ASSIGN(const std::string own_arch, read_arch(arch));
+  MINUET_ASSIGN(const std::shared_ptr<Device> device, measured_device(own_arch, plan->cpu_threads));
+  MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> measured, plan->store->measured_on(device));
+  MINUET_ASSIGN(const std::unique_ptr<Execution> execution, Execution::create_on(std::move(measured), use));
+  *bytes = ask(*execution);
+  return llvm::Error::success();
+}
+
 }  // namespace
 
 void note_runs(minuet_pyramid& pyramid, const std::shared_ptr<RunPool>& runs) {
@@ -277,16 +292,35 @@ minuet_status minuet_pyramid_export_pairs(minuet_pyramid* pyramid, minuet_device
 minuet_status minuet_plan_run_bytes(minuet_plan* plan, const char* arch,
                                     const minuet_run_arguments* arguments, int64_t* bytes) {
   return guarded("minuet_plan_run_bytes", [&]() -> llvm::Error {
+    return measure(plan, arch, arguments, bytes, [](Execution& execution) { return execution.run_bytes(); });
+  });
+}
+
+minuet_status minuet_plan_prepared_bytes(minuet_plan* plan, const char* arch,
+                                         const minuet_run_arguments* arguments, int64_t* bytes) {
+  return guarded("minuet_plan_prepared_bytes", [&]() -> llvm::Error {
+    return measure(plan, arch, arguments, bytes,
+                   [](Execution& execution) { return execution.prepared_bytes(); });
+  });
+}
+
+minuet_status minuet_plan_prepare_parameters(minuet_plan* plan, minuet_device* device,
+                                             const minuet_run_arguments* arguments,
+                                             const minuet_array* values, int32_t value_count,
+                                             minuet_weights_order order, void* prepared,
+                                             int64_t prepared_bytes, void* stream) {
+  return guarded("minuet_plan_prepare_parameters", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(plan, "plan"));
-    MINUET_TRY(check_pointer(bytes, "bytes"));
+    MINUET_TRY(check_pointer(device, "device"));
     MINUET_ASSIGN(const minuet_run_arguments given, read_run(arguments));
     MINUET_ASSIGN(const PyramidUse use, read_use(given));
-    MINUET_ASSIGN(const std::string own_arch, read_arch(arch));
-    MINUET_ASSIGN(const std::shared_ptr<Device> device, measured_device(own_arch, plan->cpu_threads));
-    MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> measured, plan->store->measured_on(device));
-    MINUET_ASSIGN(const std::unique_ptr<Execution> execution, Execution::create_on(std::move(measured), use));
-    *bytes = execution->run_bytes();
-    return llvm::Error::success();
+    MINUET_ASSIGN(const std::vector<GivenArray> read,
+                  read_arrays("value", values, value_count, ArrayUse::Parameter));
+    MINUET_ASSIGN(const std::shared_ptr<const LoadedPlan> loaded,
+                  plan->store->loaded_on(*device->open->device()));
+    MINUET_ASSIGN(const WeightsOrder own_order, read_weights_order(order, *loaded->plan));
+    note_run(*given.pyramid, *plan, nullptr);
+    return plan->runs->prepare_parameters(loaded, use, read, own_order, prepared, prepared_bytes, stream);
   });
 }
 
@@ -325,6 +359,8 @@ minuet_status minuet_plan_run(minuet_plan* plan, minuet_device* device, const mi
     run.inputs = inputs;
     run.outputs = outputs;
     if (given.parameters) run.parameters = given.parameters->set;
+    run.prepared = const_cast<void*>(given.prepared);
+    run.prepared_bytes = given.prepared_bytes;
     const Trace::Span span(device->open->trace(), "run", "run on a pyramid");
     note_run(*given.pyramid, *plan, given.parameters);
     return plan->runs->run(loaded, use, run, stream);

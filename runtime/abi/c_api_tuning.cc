@@ -4,6 +4,7 @@
 #include <chrono>
 #include <limits>
 
+#include "codegen/choose/ops/parameter_gradient.h"
 #include "llvm/Support/Path.h"
 #include "runtime/abi/c_api_internal.h"
 #include "runtime/program/ops/convolution.h"
@@ -53,6 +54,9 @@ llvm::Error check_tuning(const minuet_tuning_options& given) {
     MINUET_TRY(check_alignment(given.clouds[i].coordinates, sizeof(int32_t), name.c_str()));
   }
   MINUET_TRY(check_flags({{given.exhaustive, "exhaustive"}}));
+  if (given.training < 0 || given.training > 2) {
+    return make_error(StatusCode::InvalidArgument, "training is {0}; it must be 0 to 2", given.training);
+  }
   if (given.repeats != 0 && (given.repeats < kLeastRepeats || given.repeats > kMostRepeats)) {
     return make_error(StatusCode::InvalidArgument, "repeats is {0}; it must be 0, or {1} to {2}",
                       given.repeats, kLeastRepeats, kMostRepeats);
@@ -83,6 +87,7 @@ void tell_progress(const minuet_tuning_options& given, const TuneProgress& progr
   if (given.cancelled) options.meter.cancelled = [&given] { return given.cancelled(given.user) != 0; };
   options.budget_seconds = given.budget_seconds > 0 ? given.budget_seconds : kDefaultBudget;
   options.exhaustive = given.exhaustive != 0;
+  options.scope = static_cast<TuneScope>(given.training);
   if (given.progress) {
     options.progress = [&given](const TuneProgress& progress) { tell_progress(given, progress); };
   }
@@ -132,6 +137,15 @@ void tell_progress(const minuet_tuning_options& given, const TuneProgress& progr
       if (result) visit_result(*result, layer, bucket, visit, user);
     }
   }
+}
+
+/// Returns the buckets in which the gradients of a layer may be tuned, without a number of rows.
+std::vector<TuningBucket> buckets_of_gradients(const ConvolutionProblem& forward) {
+  std::vector<TuningBucket> buckets;
+  if (is_gradient_tunable(forward)) buckets.push_back(weight_gradient_bucket(forward, 0));
+  const ConvolutionProblem of_input = input_gradient_of(forward);
+  if (is_tunable(of_input)) buckets.push_back(layer_bucket(Operation::Fused, of_input, 0));
+  return buckets;
 }
 
 }  // namespace
@@ -206,6 +220,9 @@ minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tuned_visitor v
       const ConvolutionProblem* const problem = convolution_of(layer);
       if (problem == nullptr) continue;
       for (const TuningBucket& bucket : buckets_of_layer(*problem, 0)) {
+        visit_bucket(*own.tuning, layer.name, bucket, visit, user);
+      }
+      for (const TuningBucket& bucket : buckets_of_gradients(*problem)) {
         visit_bucket(*own.tuning, layer.name, bucket, visit, user);
       }
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "llvm/ADT/ScopeExit.h"
 #include "runtime/engine/arena.h"
 
 namespace minuet {
@@ -108,9 +109,9 @@ i64 gradient_workspace_bytes(const ParameterGradientChoice& choice, llvm::String
   // The size must grow with the numbers, so it suffices for the candidates of smaller numbers, too.
   i64 bytes = 0;
   for (const WeightGradientCandidate& candidate : choice.candidates) {
-    if (!candidate.runs_on(arch) || candidate.least_pairs > most_pairs) continue;
+    if (!candidate.runs_on(arch) || !candidate.may_serve(most_pairs, most_rows)) continue;
     bytes = std::max(bytes, GradientPlaces(choice, candidate, most_pairs, most_rows, nullptr).bytes);
-    if (candidate.least_pairs == 0) break;
+    if (candidate.is_last()) break;
   }
   return bytes;
 }
@@ -144,7 +145,8 @@ llvm::Error GradientStep::list_steps(llvm::ArrayRef<PairStepsRequest> requests) 
 
 llvm::Error GradientStep::compute_weight(const ParameterGradientRequest& request) {
   const ParameterGradientChoice& choice = *request.choice;
-  const WeightGradientCandidate& candidate = choice.candidate(arch(), request.list.most);
+  const WeightGradientCandidate& candidate =
+      choice.candidate(arch(), request.list.most, request.gradient_rows);
   const GradientPlaces places = places_of(request, candidate);
   MINUET_ASSIGN(const Kernel<AddPartsParams> add, add_.find(launcher_, candidate.add));
   MINUET_ASSIGN(const Kernel<WeightGradientParams> kernel, find(candidate.spec));
@@ -173,7 +175,7 @@ llvm::Error GradientStep::compute_bias(const ParameterGradientRequest& request) 
   params.rows = request.gradient_rows, params.ld = request.gradient_ld;
   params.count = request.gradient_count;
   params.channels = channels;
-  params.sums = places_of(request, request.choice->candidate(arch(), request.list.most)).pieces;
+  params.sums = places_of(request, choice.candidate(arch(), request.list.most, request.gradient_rows)).pieces;
   params.bias_gradient = request.bias_gradient;
   params.adds = request.adds ? 1 : 0;
   const i64 items = row_pieces(params.rows) * ceil_div(channels, choice.rows.columns);
@@ -182,6 +184,8 @@ llvm::Error GradientStep::compute_bias(const ParameterGradientRequest& request) 
 }
 
 llvm::Error GradientStep::compute(const ParameterGradientRequest& request) {
+  launcher_.profiler().set_op(request.timed_op);
+  const auto end = llvm::make_scope_exit([&] { launcher_.profiler().set_op(-1); });
   MINUET_TRY(launcher_.mark(Stage::Gemm));
   if (request.choice->problem.weight) MINUET_TRY(compute_weight(request));
   if (request.choice->problem.bias) MINUET_TRY(compute_bias(request));

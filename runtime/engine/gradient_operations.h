@@ -36,6 +36,7 @@ struct ParameterGradientRequest {
   float* bias_gradient = nullptr;
   bool adds = false;          // Says whether the gradients are added to what is there.
   void* workspace = nullptr;  // Has workspace_bytes() bytes and is aligned to 16 bytes.
+  i32 timed_op = -1;          // Is the number in PassTimes::ops, or -1 if the request is not timed by itself.
 };
 
 /// Requests the gradients that the choice's problem names, from all rows.

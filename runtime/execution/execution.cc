@@ -107,6 +107,7 @@ llvm::Error Execution::add_layers() {
       llvm::Expected<i32> number = engine_->add_op(candidate.choice);
       if (!number) return annotate(number.takeError(), program_.layers[i].name);
       ops.push_back(*number);
+      op_count_ = *number + 1;
     }
     selected_.push_back(-1);
   }
@@ -263,7 +264,7 @@ llvm::Expected<i64> Execution::layer_pairs(i32 layer) {
 /// fewer rows than the capacities allow, so a quarter of the capacity is assumed to be unused.
 i64 Execution::likely_rows(i32 tensor) const {
   const i64 rows = rows_of(tensor);
-  return has_capacities() ? std::max<i64>(rows * 3 / 4, 1) : rows;
+  return has_capacities() ? likely_rows_within(rows) : rows;
 }
 
 llvm::Error Execution::select_candidates() {
@@ -359,10 +360,11 @@ OpRequest Execution::request_of(i32 number) const {
   OpRequest request;
   request.op = op_of(number);
   if (layer.map >= 0) request.map = &maps_[layer.map];
-  request.parameters_change = steps_ != nullptr || parameter_set_ != nullptr;
+  const bool has_given = parameter_set_ != nullptr || prepared_block_ != nullptr;
+  request.parameters_change = steps_ != nullptr || has_given;
   if (steps_) {
     request.parameters = steps_->parameters(number);
-  } else if (parameter_set_) {
+  } else if (has_given) {
     request.parameters = set_pointers_[number];
   } else if (!loaded_->weights[number].empty()) {
     request.parameters = loaded_->weights[number][selected_[number]];

@@ -10,6 +10,7 @@
 // stages has an execution for each of them (staged_execution.h).
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -18,8 +19,12 @@
 #include "runtime/execution/execution_memory.h"
 #include "runtime/execution/plan_execution.h"
 #include "runtime/execution/run_steps.h"
+#include "runtime/plan/prepared_parameters.h"
 
 namespace minuet {
+
+/// Returns the number of rows that are expected where there is room for `capacity`.
+inline i64 likely_rows_within(i64 capacity) { return std::max<i64>(capacity * 3 / 4, 1); }
 
 /// Holds the arguments of a run on a pyramid (Execution::run_on()).
 struct PyramidRun {
@@ -29,8 +34,11 @@ struct PyramidRun {
   void* workspace = nullptr;
   i64 workspace_bytes = 0;
   llvm::ArrayRef<GivenArray> inputs, outputs;
-  // The pointer is null if the plan's own values are used.
+  // Both pointers are null if the plan's own values are used, and one of them is in any case.
+  // `prepared` holds the block that prepare_parameters() has filled, or a copy of it.
   std::shared_ptr<ParameterSet> parameters;
+  void* prepared = nullptr;
+  i64 prepared_bytes = 0;
   // Holds the storages of Program::kept, and what RunSteps keep. `writes_kept` says whether the run writes
   // it.
   void* kept = nullptr;
@@ -38,6 +46,8 @@ struct PyramidRun {
   bool writes_kept = false;
   /// Gives the RunSteps of the execution the arguments of this run. It is null if there are no RunSteps.
   llvm::function_ref<llvm::Error(RunSteps&)> give_arguments = nullptr;
+  /// If it is not null, the run is timed. It then waits for its own end, and stores its times here.
+  RunTimes* times = nullptr;
 };
 
 class Execution final : public PlanExecution {
@@ -72,9 +82,16 @@ class Execution final : public PlanExecution {
   /// Returns the pyramid's coordinates of the rows of a level (LevelSpec::keeps_coordinates), in a run.
   const i32* coordinates_on(i32 level) const { return placed_->coordinates(pyramid_levels_[level]); }
   const MapView& map(i32 map) const { return maps_[map]; }
+  /// Returns the number by which the engine times this step (RunTimes::steps). Layers have the numbers below.
+  i32 timed_step(i32 step) const { return op_count_ + step; }
   /// Makes what the first run with these parameters, which may be null, would make. It allocates memory and
   /// waits.
   llvm::Error prepare_on(const std::shared_ptr<ParameterSet>& parameters);
+  /// Returns the size of PyramidRun::prepared in bytes.
+  i64 prepared_bytes() { return prepared_parameters().bytes(); }
+  /// Enqueues the work that writes a block for PyramidRun::prepared.
+  llvm::Error prepare_parameters(llvm::ArrayRef<GivenArray> values, WeightsOrder order, void* block,
+                                 i64 bytes, void* stream);
   /// Enqueues a run. Work of an earlier run, on another stream and with other memory, may still be in
   /// progress.
   llvm::Error run_on(const PyramidRun& run, void* stream);
@@ -203,6 +220,8 @@ class Execution final : public PlanExecution {
   llvm::Expected<const i32*> counts_of(i32 map);
   llvm::Expected<i64> pairs_of(i32 map);
   llvm::Error select_candidates();
+  std::vector<CandidateSelection> selections() const;
+  PreparedParameters& prepared_parameters();
   llvm::Error take_parameters();
   Tensor wanted_parameter(std::size_t parameter, DType dtype) const;
   llvm::Error check_parameter_inputs(llvm::ArrayRef<Tensor> values) const;
@@ -279,6 +298,7 @@ class Execution final : public PlanExecution {
   llvm::Error place_run(Placement& parts, Placement& kept);
   llvm::Error place_at(const PyramidRun& run);
   llvm::Error enqueue_on(const PyramidRun& run, const RunArrays& arrays);
+  llvm::Error take_times(RunTimes& times);
   llvm::Error count_items();
   llvm::Error with_parameters(const std::shared_ptr<ParameterSet>& parameters,
                               llvm::function_ref<llvm::Error()> work);
@@ -313,8 +333,12 @@ class Execution final : public PlanExecution {
   const ExecutionOptions options_;
   // Holds the values that the caller gives. The pointer is null if the plan's own values are used.
   std::shared_ptr<ParameterSet> parameter_set_;
+  // Says what is in the block of the caller (PyramidRun::prepared), whose address during a run is the next
+  // member. Otherwise that is null.
+  std::optional<PreparedParameters> prepared_parameters_;
+  char* prepared_block_ = nullptr;
   // Holds, for each layer, pointers to the parameters of the selected candidate, if there is a
-  // parameter_set_.
+  // parameter_set_ or a prepared_block_.
   std::vector<std::vector<const void*>> set_pointers_;
   // Owns all images of weights that the execution has ever selected, because captured runs may read them.
   std::vector<std::shared_ptr<const void>> set_images_;
@@ -349,6 +373,7 @@ class Execution final : public PlanExecution {
   // Holds, for each candidate of each layer (CompiledPlan::candidates), the number that Engine::add_op()
   // returned. It is -1 if the candidate may not run.
   std::vector<std::vector<i32>> ops_;
+  i32 op_count_ = 0;  // Counts the engine's ops.
   std::vector<i32> permute_inputs_;
   std::vector<i32> permute_outputs_;
   i32 permute_coordinates_ = 0;

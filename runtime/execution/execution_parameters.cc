@@ -19,29 +19,66 @@ llvm::Error Execution::check_parameters(const LoadedPlan& loaded, const Executio
                     options.on.pyramid ? "" : ", or set parameter_inputs");
 }
 
-/// Gets the addresses of the parameters that the selected candidates read, if the caller gives the values.
-llvm::Error Execution::take_parameters() {
-  if (!parameter_set_) return llvm::Error::success();
-  std::vector<i32> layers;
-  std::vector<ParameterSet::Selection> selections;
+/// Returns the selected candidates of all layers that have kernels of their own.
+std::vector<CandidateSelection> Execution::selections() const {
+  std::vector<CandidateSelection> made;
   for (i32 i = 0; i < layer_count(); ++i) {
     if (is_covered(i)) continue;
-    layers.push_back(i);
-    selections.push_back(
+    made.push_back(
         {loaded_->layer_of_plan(static_cast<std::size_t>(i)), static_cast<std::size_t>(selected_[i])});
   }
-  MINUET_ASSIGN(
-      ParameterSet::Selected selected,
-      placed_ ? parameter_set_->select_for_run(selections, options_.on.pyramid.get(), engine_->was_captured())
-              : parameter_set_->select(selections));
+  return made;
+}
+
+/// Gets the addresses of the parameters that the selected candidates read, if the caller gives the values.
+llvm::Error Execution::take_parameters() {
+  if (!parameter_set_ && !prepared_block_) return llvm::Error::success();
+  ParameterSet::Selected selected;
+  if (prepared_block_) {
+    selected.pointers = prepared_parameters().pointers(prepared_block_);
+  } else if (placed_) {
+    MINUET_ASSIGN(selected, parameter_set_->select_for_run(selections(), options_.on.pyramid.get(),
+                                                           engine_->was_captured()));
+  } else {
+    MINUET_ASSIGN(selected, parameter_set_->select(selections()));
+  }
   set_pointers_.resize(program_.layers.size());
-  for (std::size_t i = 0; i < selections.size(); ++i) {
-    set_pointers_[layers[i]] = std::move(selected.pointers[i]);
+  std::size_t next = 0;
+  for (i32 i = 0; i < layer_count(); ++i) {
+    if (!is_covered(i)) set_pointers_[i] = std::move(selected.pointers[next++]);
   }
   for (std::shared_ptr<const void>& image : selected.images) {
     if (!llvm::is_contained(set_images_, image)) set_images_.push_back(std::move(image));
   }
   return llvm::Error::success();
+}
+
+PreparedParameters& Execution::prepared_parameters() {
+  // The candidates of an execution on a pyramid are selected once, by the capacities.
+  if (!prepared_parameters_) prepared_parameters_.emplace(*loaded_, selections());
+  return *prepared_parameters_;
+}
+
+llvm::Error Execution::prepare_parameters(llvm::ArrayRef<GivenArray> values, WeightsOrder order, void* block,
+                                          i64 bytes, void* stream) {
+  const PreparedParameters& prepared = prepared_parameters();
+  if (prepared.parameters().empty()) {
+    return make_error(StatusCode::InvalidArgument, "the plan has no parameters to prepare");
+  }
+  MINUET_TRY(check_block("prepared", block, bytes, prepared.bytes()));
+  auto* const begin = static_cast<char*>(block);
+  MINUET_ASSIGN(const PreparedParameters::Jobs jobs, prepared.jobs(values, order, begin));
+  std::vector<NamedMemory> read;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::string& name = prepared.parameters()[i].name;
+    if (values[i].on_host && !loaded_->device->info().arch.empty()) {
+      return make_error(StatusCode::InvalidArgument,
+                        "parameter \"{0}\" is in host memory (on_host): copy it to the device first", name);
+    }
+    read.push_back({name, memory_of(values[i].data, spanned_bytes(values[i]))});
+  }
+  MINUET_TRY(check_apart(NamedMemory{"prepared", memory_of(block, prepared.bytes())}, read));
+  return call(stream, Timed::Nothing, [&] { return prepared.enqueue(jobs, begin, *engine_); });
 }
 
 /// Describes an input that is a parameter. It is a matrix whose columns are the last axis of the parameter

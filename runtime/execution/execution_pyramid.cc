@@ -283,6 +283,9 @@ llvm::Error Execution::check_run_memory(const PyramidRun& run, const RunArrays& 
   MINUET_TRY(check_block("workspace", run.workspace, run.workspace_bytes, run_bytes_));
   std::vector<NamedMemory> written{{"the workspace", memory_of(run.workspace, run_bytes_)}};
   std::vector<NamedMemory> read{{"the pyramid's buffer", memory_of(run.buffer, pyramid_bytes_)}};
+  if (run.prepared) {
+    read.push_back({"the prepared parameters", memory_of(run.prepared, run.prepared_bytes)});
+  }
   if (kept_bytes_ > 0) {
     MINUET_TRY(check_block("kept", run.kept, run.kept_bytes, kept_bytes_));
     (run.writes_kept ? written : read).push_back({"kept", memory_of(run.kept, kept_bytes_)});
@@ -319,10 +322,35 @@ llvm::Error Execution::prepare_on(const std::shared_ptr<ParameterSet>& parameter
 llvm::Error Execution::run_on(const PyramidRun& run, void* stream) {
   MINUET_ASSIGN(const RunArrays arrays, read_arrays(run.inputs, run.outputs));
   MINUET_TRY(check_run_memory(run, arrays));
+  if (run.prepared || run.prepared_bytes != 0) {
+    if (run.parameters) {
+      return make_error(StatusCode::InvalidArgument,
+                        "parameters and prepared are both given: choose one of them");
+    }
+    MINUET_TRY(check_block("prepared", run.prepared, run.prepared_bytes, prepared_bytes()));
+    prepared_block_ = static_cast<char*>(run.prepared);
+    auto forget = llvm::make_scope_exit([&] { prepared_block_ = nullptr; });
+    return call(stream, Timed::Run, [&] { return enqueue_on(run, arrays); });
+  }
   return with_parameters(run.parameters, [&]() -> llvm::Error {
     if (run.parameters) MINUET_TRY(run.parameters->check_complete());
-    return call(stream, Timed::Run, [&] { return enqueue_on(run, arrays); });
+    if (run.times) engine_->set_profiling(true);
+    llvm::Error error = call(stream, Timed::Run, [&] { return enqueue_on(run, arrays); });
+    if (!run.times) return error;
+    if (!error) error = take_times(*run.times);
+    engine_->set_profiling(false);
+    return error;
   });
+}
+
+/// Waits for the run that has been enqueued last.
+llvm::Error Execution::take_times(RunTimes& times) {
+  MINUET_TRY(query_times().takeError());
+  times.layers.clear();
+  for (i32 layer = 0; layer < layer_count(); ++layer) times.layers.push_back(layer_times(layer));
+  const auto ops = std::min(static_cast<std::size_t>(op_count_), op_times_.size());
+  times.steps.assign(op_times_.begin() + static_cast<std::ptrdiff_t>(ops), op_times_.end());
+  return llvm::Error::success();
 }
 
 /// Takes the addresses of everything in the caller's memory. The usual caller gives the same memory again,

@@ -39,6 +39,14 @@ llvm::Error RunPool::prepare(const std::shared_ptr<const LoadedPlan>& loaded, co
   return with_execution(loaded, use, [&](Execution& execution) { return execution.prepare_on(parameters); });
 }
 
+llvm::Error RunPool::prepare_parameters(const std::shared_ptr<const LoadedPlan>& loaded,
+                                        const PyramidUse& use, llvm::ArrayRef<GivenArray> values,
+                                        WeightsOrder order, void* block, i64 bytes, void* stream) {
+  return with_execution(loaded, use, [&](Execution& execution) {
+    return execution.prepare_parameters(values, order, block, bytes, stream);
+  });
+}
+
 void RunPool::drop(const Pyramid& pyramid) {
   // The executions are destroyed after the mutex is unlocked.
   std::vector<std::vector<std::unique_ptr<Execution>>> dropped;

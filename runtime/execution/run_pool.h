@@ -26,6 +26,10 @@ class RunPool {
   /// one. The function allocates memory and waits.
   llvm::Error prepare(const std::shared_ptr<const LoadedPlan>& loaded, const PyramidUse& use,
                       const std::shared_ptr<ParameterSet>& parameters);
+  /// Enqueues the work that writes a block for PyramidRun::prepared (Execution::prepare_parameters()).
+  llvm::Error prepare_parameters(const std::shared_ptr<const LoadedPlan>& loaded, const PyramidUse& use,
+                                 llvm::ArrayRef<GivenArray> values, WeightsOrder order, void* block,
+                                 i64 bytes, void* stream);
   /// Destroys the executions of a pyramid that is not used any more, and waits for their last runs.
   void drop(const Pyramid& pyramid);
 

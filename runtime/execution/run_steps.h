@@ -8,10 +8,16 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "runtime/engine/arena.h"
+#include "runtime/engine/engine.h"
 
 namespace minuet {
 
 class Execution;
+
+/// Holds the times of the layers of a run, and of the steps that RunSteps number (Execution::timed_step()).
+struct RunTimes {
+  std::vector<StageTimes> layers, steps;
+};
 
 /// Works on the tensors of one execution on a pyramid, which owns this object. The execution calls place()
 /// when the addresses of the caller's memory have changed, then start(), and then before_layer() for each

@@ -4,7 +4,7 @@
 namespace minuet {
 
 WeightImageJob ParameterSet::job_of(const Image& image) const {
-  return stored_image_job(image.layout, weight_of(image.layer), image.memory.data());
+  return stored_image_job(image.layout, layout_.weight_at(image.layer, memory_.data()), image.memory.data());
 }
 
 /// Returns the images that executions or captured graphs use. The caller must release them with the mutex
@@ -15,24 +15,6 @@ ParameterSet::Images ParameterSet::live_images() const {
     if (std::shared_ptr<Image> image = known.lock()) live.push_back(std::move(image));
   }
   return live;
-}
-
-/// Returns the images that the candidates read, each once.
-std::vector<ParameterSet::Wanted> ParameterSet::wanted_images(llvm::ArrayRef<Selection> selections) const {
-  const std::string& arch = loaded_->device->info().arch;
-  std::vector<Wanted> wanted;
-  for (const auto& [layer, candidate] : selections) {
-    const OpChoice& choice = loaded_->compiled->candidates[layer][candidate].choice;
-    for (const ParameterImage& image : parameter_images(choice, weight_type_, arch)) {
-      if (image.part != ParameterPart::Weight || !image.weight.fused) continue;
-      const Wanted one{layer + static_cast<std::size_t>(image.ahead), *image.weight.fused};
-      const auto is_same = [&](const Wanted& other) {
-        return other.layer == one.layer && other.layout == one.layout;
-      };
-      if (llvm::none_of(wanted, is_same)) wanted.push_back(one);
-    }
-  }
-  return wanted;
 }
 
 /// Returns FailedPrecondition if a captured graph sets the weight of a missing image.
@@ -88,28 +70,14 @@ std::shared_ptr<ParameterSet::Image> ParameterSet::find(const Images& images, co
 /// Returns pointers to what the selected candidates read. All images that they need are in `images`.
 std::vector<std::vector<const void*>> ParameterSet::pointers_of(llvm::ArrayRef<Selection> selections,
                                                                 const Images& images) const {
-  std::vector<std::vector<const void*>> pointers;
-  for (const auto& [number, candidate] : selections) {
-    std::vector<const void*>& read = pointers.emplace_back();
-    const OpChoice& choice = loaded_->compiled->candidates[number][candidate].choice;
-    for (const ParameterImage& image : parameter_images(choice, weight_type_, loaded_->device->info().arch)) {
-      const std::size_t owner = number + static_cast<std::size_t>(image.ahead);
-      const Layer& layer = layers_[owner];
-      if (image.part != ParameterPart::Weight) {
-        read.push_back(at(image.part == ParameterPart::Scale ? layer.scale : layer.shift));
-      } else if (image.weight.fused) {
-        read.push_back(find(images, {owner, *image.weight.fused})->memory.data());
-      } else {
-        read.push_back(weight_of(owner));
-      }
-    }
-  }
-  return pointers;
+  return layout_.pointers_of(selections, memory_.data(), [&](const Wanted& wanted) -> const void* {
+    return find(images, wanted)->memory.data();
+  });
 }
 
 llvm::Expected<ParameterSet::Selected> ParameterSet::select(llvm::ArrayRef<Selection> selections,
                                                             bool is_captured) {
-  const std::vector<Wanted> wanted = wanted_images(selections);
+  const std::vector<Wanted> wanted = layout_.images_of(selections);
   // Images are allocated before the mutex is locked, and are released after it is unlocked.
   Images before, allocated, live, made;
   {

@@ -1,10 +1,8 @@
 // Holds one set of values of a plan's parameters on one device. The caller sets them, and executions run with
 // them in place of the plan's own.
 //
-// The set stores each weight in the type in which kernels read it, in the order [volume, in_channels,
-// out_channels], and each vector in fp32. From these stored values it computes the scales and shifts of
-// convolutions (batch norms are folded) and the images of weights (WeightImage) of those candidates that an
-// execution has selected.
+// The set has a block of memory with the values (ParameterLayout), and from them it makes the images of
+// weights (WeightImage) of those candidates that an execution has selected.
 #pragma once
 
 #include <atomic>
@@ -14,11 +12,7 @@
 #include <vector>
 
 #include "llvm/ADT/DenseMap.h"
-#include "runtime/engine/arena.h"
-#include "runtime/plan/compiled_plan.h"
-#include "runtime/weights/given_array.h"
-#include "runtime/weights/weight_image.h"
-#include "runtime/weights/weights_order.h"
+#include "runtime/plan/parameter_layout.h"
 
 namespace minuet {
 
@@ -30,12 +24,6 @@ struct ParameterSetOptions {
   bool is_set_by_each_run = false;
 };
 
-/// Gives a new value to one parameter.
-struct ParameterValue {
-  i32 parameter = 0;
-  GivenArray array;
-};
-
 /// All functions are thread-safe. Calls of set() and get() are ordered among themselves on the device, except
 /// captured ones. The caller orders them with the runs of executions that use the set.
 class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
@@ -45,9 +33,7 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
 
   const LoadedPlan& loaded() const { return *loaded_; }
   /// Returns the plan's parameters (Plan::parameter_list()).
-  llvm::ArrayRef<PlanParameter> parameters() const { return parameters_; }
-  /// Returns the order of weights that the network's description names, or Minuet's own order.
-  WeightsOrder described_order() const;
+  llvm::ArrayRef<PlanParameter> parameters() const { return layout_.parameters(); }
 
   /// Enqueues the work that sets the values. Weights are in `order`. If an array is in host memory, the call
   /// waits for the work, and must not be captured. Nothing changes if an argument is refused.
@@ -62,10 +48,7 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
   /// The graphs must not be replayed any more.
   void release_captures();
 
-  /// Names a candidate that an execution has selected.
-  struct Selection {
-    std::size_t layer = 0, candidate = 0;
-  };
+  using Selection = CandidateSelection;
   using SharedImages = std::vector<std::shared_ptr<const void>>;
   /// Holds what the kernels of selected candidates read.
   struct Selected {
@@ -89,42 +72,15 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
   void release_run_images(const void* pyramid);
 
  private:
-  /// Describes the stored value of a parameter.
-  struct Stored {
-    i64 offset = 0;
-    i64 master_offset = -1;  // It is -1 if the stored numbers are the master ones.
-    bool is_set = false;
-  };
-  /// Holds the places of a layer's parameters, or -1 where the layer has none.
-  struct Layer {
-    i32 first = -1, end = -1;  // The layer's parameters are [first, end) of parameters_.
-    i64 scale = -1, shift = -1;
-    // Lists the batch norms from which parts of scale and shift are computed: the numbers of the Affine steps
-    // of a chain, or 0 for a convolution, whose whole scale and shift are computed.
-    std::vector<i32> folded;
-  };
+  using Wanted = LayerImage;
   struct Image {
     std::size_t layer = 0;
     FusedImage layout;
     DeviceMemory memory;
   };
   using Images = std::vector<std::shared_ptr<Image>>;
-  struct Wanted {
-    std::size_t layer = 0;
-    FusedImage layout;
-  };
 
   ParameterSet(std::shared_ptr<const LoadedPlan> loaded, const ParameterSetOptions& options);
-  llvm::Error allocate();
-  DType dtype_of(const PlanParameter& parameter) const;
-  DType storage_of(const PlanParameter& parameter) const;
-  char* at(i64 offset) const { return offset < 0 ? nullptr : memory_.data() + offset; }
-  const ProgramLayer& layer_of(const PlanParameter& parameter) const;
-  const char* weight_of(std::size_t layer) const;
-  llvm::Expected<ParameterCopy> copy_of(const ParameterValue& value, WeightsOrder order) const;
-  llvm::Error check_values(llvm::ArrayRef<ParameterValue> values) const;
-  void allocate_chain(std::size_t layer, ArenaLayout& layout);
-  BatchNormFold fold_of(std::size_t layer, i32 affine) const;
   WeightImageJob job_of(const Image& image) const;
   llvm::Error stage(llvm::ArrayRef<ParameterValue> values, llvm::MutableArrayRef<ParameterCopy> copies,
                     void* stream, DeviceMemory& staged);
@@ -132,7 +88,6 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
   llvm::Error enqueue(llvm::ArrayRef<ParameterCopy> copies, llvm::ArrayRef<ParameterValue> values,
                       const Images& live);
   void take_note(llvm::ArrayRef<ParameterValue> values, const Images& live);
-  std::vector<Wanted> wanted_images(llvm::ArrayRef<Selection> selections) const;
   llvm::Expected<std::shared_ptr<Image>> new_image(const Wanted& wanted);
   Images live_images() const;
   static std::shared_ptr<Image> find(const Images& images, const Wanted& wanted);
@@ -145,14 +100,12 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
 
   const std::shared_ptr<const LoadedPlan> loaded_;
   const ParameterSetOptions options_;
-  const DType weight_type_;
-  const std::vector<PlanParameter> parameters_;
-  std::vector<Layer> layers_;
+  const ParameterLayout layout_;
   DeviceMemory memory_;
   /// Guards the members below. No memory is allocated, freed or waited for on a stream of the caller while it
   /// is locked.
   mutable std::mutex mutex_;
-  std::vector<Stored> stored_;
+  std::vector<bool> is_set_;
   std::vector<std::weak_ptr<Image>> images_;
   // The graphs of captured calls of set() write these images, and set the weights of these layers.
   Images captured_images_;

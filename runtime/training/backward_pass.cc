@@ -18,8 +18,9 @@ namespace {
 
 class BackwardBuilder {
  public:
-  explicit BackwardBuilder(TrainingPasses& passes)
+  BackwardBuilder(TrainingPasses& passes, const TuningSnapshot* tuning)
       : passes_(passes),
+        tuning_(tuning),
         forward_(passes.forward),
         source_(passes.forward.program),
         kept_(passes, pass_),
@@ -296,7 +297,7 @@ class BackwardBuilder {
     problem.weight = is_weight;
     problem.bias = !is_weight;
     MINUET_TRY(validate(problem));
-    use.choice = choose_parameter_gradient(problem);
+    use.choice = choose_parameter_gradient(problem, tuning_);
     pass_.steps.push_back({StepKind::ParameterGradient, static_cast<i32>(pass_.parameters.size())});
     pass_.parameters.push_back(std::move(use));
     return llvm::Error::success();
@@ -449,6 +450,7 @@ class BackwardBuilder {
   }
 
   TrainingPasses& passes_;
+  const TuningSnapshot* const tuning_;
   ForwardPass& forward_;
   const Program& source_;  // Is the program of the forward pass.
   BackwardPass pass_;
@@ -466,8 +468,8 @@ class BackwardBuilder {
 
 }  // namespace
 
-llvm::Expected<BackwardPass> make_backward_pass(TrainingPasses& passes) {
-  return BackwardBuilder(passes).build();
+llvm::Expected<BackwardPass> make_backward_pass(TrainingPasses& passes, const TuningSnapshot* tuning) {
+  return BackwardBuilder(passes, tuning).build();
 }
 
 }  // namespace minuet

@@ -166,7 +166,7 @@ llvm::Error BackwardSteps::run(const PassStep& step) {
     case StepKind::NormGradient:
       return run_norm(pass_.norms[step.number]);
     case StepKind::ParameterGradient:
-      return run_parameter(pass_.parameters[step.number], weights_[step.number].place);
+      return run_parameter(step.number);
     case StepKind::AffineGradient:
       return run_affine(pass_.affines[step.number]);
     case StepKind::GroupGradient:
@@ -227,13 +227,15 @@ llvm::Error BackwardSteps::run_again(const RecomputedNormUse& use) {
   return execution_.engine().batch_norms().forward(norm.choice, NormSteps::Apply, params);
 }
 
-/// `weight` says where the gradient of a weight is.
-llvm::Error BackwardSteps::run_parameter(const ParameterGradientUse& use, const GivenWeight& weight) {
+llvm::Error BackwardSteps::run_parameter(i32 number) {
+  const ParameterGradientUse& use = pass_.parameters[number];
+  const GivenWeight& weight = weights_[number].place;
   float* const result = gradient_of(use.parameter);
   if (result == nullptr) return llvm::Error::success();
   const ConvolutionProblem& forward = use.choice.problem.forward;
   ParameterGradientRequest request;
   request.choice = &use.choice;
+  request.timed_op = execution_.timed_step(number);
   if (use.out_gradient >= 0) {
     const Tensor gradient = execution_.tensor_at(use.out_gradient);
     request.gradient = gradient.data;

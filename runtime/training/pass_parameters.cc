@@ -18,10 +18,7 @@ i64 channels_of(const Program& program, const ProgramLayer& layer) {
 llvm::Expected<float*> vector_in(const GivenArray& array, WeightsOrder order,
                                  const PlanParameter& parameter) {
   const auto read = [&]() -> llvm::Expected<float*> {
-    if (array.element != ElementType::F32) {
-      return make_error(StatusCode::InvalidArgument, "its element is {0}; it must be f32 (0)",
-                        element_name(array.element));
-    }
+    MINUET_TRY(check_f32(array));
     // All orders have this form.
     if (array.shape.size() == 1 && array.shape[0] == parameter.shape.front() && array.strides[0] == 1) {
       return static_cast<float*>(array.data);
@@ -141,10 +138,7 @@ llvm::Error PassParameters::take(llvm::ArrayRef<GivenArray> values, WeightsOrder
     if (problem == nullptr) continue;
     const PlanParameter& parameter = parameters_[layer.use.weight];
     const GivenArray& array = values[layer.use.weight];
-    if (array.element != ElementType::F32) {
-      return make_error(StatusCode::InvalidArgument, "\"{0}\": its element is {1}; it must be f32 (0)",
-                        parameter.name, element_name(array.element));
-    }
+    if (llvm::Error error = check_f32(array)) return annotate(std::move(error), "\"" + parameter.name + "\"");
     MINUET_TRY(layer.given_weight.find(
         array, order, [&] { return forward_of(*problem); }, parameter));
     const GivenWeight& forward = layer.given_weight.place;

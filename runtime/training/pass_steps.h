@@ -109,7 +109,8 @@ class BackwardSteps final : public PassSteps {
   llvm::Error run(const PassStep& step) override;
   llvm::Error run_norm(const NormGradientUse& use);
   llvm::Error run_again(const RecomputedNormUse& use);
-  llvm::Error run_parameter(const ParameterGradientUse& use, const GivenWeight& weight);
+  /// Computes a gradient of BackwardPass::parameters, by whose number it is timed.
+  llvm::Error run_parameter(i32 number);
   llvm::Error run_affine(const AffineGradientUse& use);
   llvm::Error run_groups(const GroupGradientUse& use);
   llvm::Error list_pairs(i32 map);

@@ -1,14 +1,18 @@
 #include "runtime/training/training.h"
 
+#include <iterator>
+
+#include "codegen/source/keys.h"
+
 namespace minuet {
 namespace {
 
-std::shared_ptr<const Plan> plan_of(const Program& program, const Plan& network) {
+std::shared_ptr<const Plan> plan_of(const Program& program, std::shared_ptr<const TuningSnapshot> tuning) {
   auto plan = std::make_shared<Plan>();
   plan->program = program;
   plan->parameters.resize(program.layers.size());
   plan->has_values = false;
-  plan->tuning = network.tuning;
+  plan->tuning = std::move(tuning);
   return plan;
 }
 
@@ -63,12 +67,18 @@ llvm::Expected<std::unique_ptr<Execution>> measured(const PlanStore& store,
 llvm::Expected<std::shared_ptr<Training>> Training::create(const Plan& network,
                                                            std::shared_ptr<KernelCache> cache,
                                                            const TrainingOptions& options) {
-  MINUET_ASSIGN(TrainingPasses made, make_training_passes(network, options));
+  return create_tuned(network, network.tuning, std::move(cache), options);
+}
+
+llvm::Expected<std::shared_ptr<Training>> Training::create_tuned(
+    const Plan& network, const std::shared_ptr<const TuningSnapshot>& tuning,
+    std::shared_ptr<KernelCache> cache, const TrainingOptions& options) {
+  MINUET_ASSIGN(TrainingPasses made, make_training_passes(network, options, tuning.get()));
   std::shared_ptr<Training> training(new Training());
   const auto passes = std::make_shared<const TrainingPasses>(std::move(made));
   training->passes_ = passes;
   const auto set_up = [&](Pass& pass, const Program& program, MakeRunSteps make_steps) {
-    pass.store = std::make_shared<PlanStore>(plan_of(program, network), cache);
+    pass.store = std::make_shared<PlanStore>(plan_of(program, tuning), cache);
     pass.make_steps = std::move(make_steps);
     pass.runs = std::make_shared<RunPool>(pass.make_steps);
   };
@@ -118,6 +128,17 @@ SourceList Training::kernels(llvm::StringRef arch) const {
   for (const AffineGradientUse& use : passes_->backward.affines) add_sources(list, use.choice);
   for (const GroupGradientUse& use : passes_->backward.groups) add_sources(list, use.choice);
   return list;
+}
+
+llvm::Expected<std::vector<KernelRequest>> Training::requests(llvm::StringRef arch) const {
+  SourceList list = kernels(arch);
+  std::vector<KernelRequest> requests = requests_of(list.take(), arch);
+  for (const Pass* const pass : {&forward_, &backward_}) {
+    MINUET_ASSIGN(const auto compiled, CompiledPlan::create(pass->store->plan(), arch));
+    std::vector<KernelRequest> more = compiled->requests();
+    std::move(more.begin(), more.end(), std::back_inserter(requests));
+  }
+  return requests;
 }
 
 llvm::Error Training::load(const std::shared_ptr<Device>& device) {

@@ -20,12 +20,18 @@ class Training {
   static llvm::Expected<std::shared_ptr<Training>> create(const Plan& network,
                                                           std::shared_ptr<KernelCache> cache,
                                                           const TrainingOptions& options);
+  /// Uses these results of tuning, which may be null, instead of those of the network's plan.
+  static llvm::Expected<std::shared_ptr<Training>> create_tuned(
+      const Plan& network, const std::shared_ptr<const TuningSnapshot>& tuning,
+      std::shared_ptr<KernelCache> cache, const TrainingOptions& options);
 
   const TrainingPasses& passes() const { return *passes_; }
   /// Adds the levels and maps of the network to `description`, for all purposes of both passes.
   llvm::Error describe(llvm::ArrayRef<i64> capacities, PyramidDescription& description) const;
   /// Returns the sources of the kernels that no plan of a pass lists.
   SourceList kernels(llvm::StringRef arch) const;
+  /// Returns requests for all kernels of both passes. Kernels may be repeated.
+  llvm::Expected<std::vector<KernelRequest>> requests(llvm::StringRef arch) const;
   /// Compiles both passes, if their kernels are nowhere to be found, and loads them. The caller loads
   /// kernels() before.
   llvm::Error load(const std::shared_ptr<Device>& device);

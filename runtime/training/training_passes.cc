@@ -138,14 +138,15 @@ llvm::Error place(Pass& pass) {
 
 }  // namespace
 
-llvm::Expected<TrainingPasses> make_training_passes(const Plan& plan, const TrainingOptions& options) {
+llvm::Expected<TrainingPasses> make_training_passes(const Plan& plan, const TrainingOptions& options,
+                                                    const TuningSnapshot* tuning) {
   MINUET_ASSIGN(const Program network, unfolded_program(plan));
   MINUET_TRY(check_network(network, options));
   TrainingPasses passes;
   passes.options = options;
   passes.parameters = plan.parameter_list();
   MINUET_ASSIGN(passes.forward, make_forward_pass(network, passes));
-  MINUET_ASSIGN(passes.backward, make_backward_pass(passes));
+  MINUET_ASSIGN(passes.backward, make_backward_pass(passes, tuning));
   if (options.has_branches) divide_into_branches(passes.backward);
   MINUET_TRY(place(passes.forward));
   MINUET_TRY(place(passes.backward));

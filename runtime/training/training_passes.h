@@ -151,15 +151,16 @@ struct TrainingPasses {
 };
 
 /// Describes the passes of the network of `plan`. Returns Unimplemented with the name of the layer if an op
-/// has no gradient here.
-llvm::Expected<TrainingPasses> make_training_passes(const Plan& plan, const TrainingOptions& options);
+/// has no gradient here. `tuning` chooses the kernels for the gradients of weights, and may be null.
+llvm::Expected<TrainingPasses> make_training_passes(const Plan& plan, const TrainingOptions& options,
+                                                    const TuningSnapshot* tuning);
 
 // The following functions are the parts of make_training_passes().
 
 /// Describes the forward pass of a program in which no op is folded into another one.
 llvm::Expected<ForwardPass> make_forward_pass(const Program& network, const TrainingPasses& passes);
 /// Describes the backward pass, and adds to passes.kept what it reads.
-llvm::Expected<BackwardPass> make_backward_pass(TrainingPasses& passes);
+llvm::Expected<BackwardPass> make_backward_pass(TrainingPasses& passes, const TuningSnapshot* tuning);
 /// Moves the gradients of parameters into branches beside the other steps.
 void divide_into_branches(BackwardPass& pass);
 

@@ -6,15 +6,14 @@
 
 #include "codegen/choose/tuned_config.h"
 #include "runtime/program/ops/convolution.h"
+#include "runtime/tuning/meter_arrays.h"
+#include "runtime/tuning/samples.h"
 #include "runtime/weights/rounding.h"
 
 namespace minuet {
 namespace {
 
 constexpr i32 kGpuRepeats = 16, kCpuRepeats = 5;
-// Comparing all of a large output would take a second. Therefore only kOutputParts evenly distributed parts,
-// of kOutputPart values each, are compared.
-constexpr i64 kOutputParts = 256, kOutputPart = 1 << 14;
 
 /// Returns the time of the part of a layer that the configuration of an operation affects.
 double time_of(Operation operation, const StageTimes& times) {
@@ -47,10 +46,10 @@ NetworkMeter::NetworkMeter(std::shared_ptr<const Plan> plan, std::shared_ptr<Ker
                            std::shared_ptr<Device> device, TuningEnvironment environment,
                            MeterOptions options)
     : plan_(std::move(plan)),
-      cache_(std::move(cache)),
       device_(std::move(device)),
       environment_(std::move(environment)),
-      options_(std::move(options)) {}
+      options_(std::move(options)),
+      compiler_(std::move(cache), options_.cancelled) {}
 
 llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_ptr<const Plan> plan,
                                                                    std::shared_ptr<KernelCache> cache,
@@ -72,7 +71,7 @@ llvm::Error NetworkMeter::set_default(TuningConfigs configs, std::optional<Dataf
                                       MapMethod maps) {
   // The kernels of the announced measurements were compiled for another default configuration, so these
   // measurements are forgotten.
-  announced_.clear();
+  compiler_.forget();
   fallback_.reset();
   default_ = std::move(configs);
   dataflow_ = dataflow;
@@ -127,10 +126,16 @@ i64 NetworkMeter::most_values(i32 tensor) const {
       most_rows_[i] = std::max(most_rows_[i], fallback_->level(static_cast<i32>(i)).caller_rows);
     }
     std::vector<LayerSize>& sizes = sizes_.emplace_back();
+    std::vector<i64>& pairs_of_maps = map_pairs_.emplace_back(program.maps.size(), -1);
+    std::vector<i64>& level_rows = level_rows_.emplace_back();
+    for (std::size_t i = 0; i < program.levels.size(); ++i) {
+      level_rows.push_back(fallback_->level(static_cast<i32>(i)).rows);
+    }
     for (std::size_t i = 0; i < program.layers.size(); ++i) {
       const i64 rows = fallback_->level(program.tensors[program.layers[i].output].level).rows;
       MINUET_ASSIGN(const i64 pairs, fallback_->layer_pairs(static_cast<i32>(i)));
       sizes.push_back({rows, static_cast<double>(pairs) / static_cast<double>(std::max<i64>(rows, 1))});
+      if (program.layers[i].map >= 0) pairs_of_maps[program.layers[i].map] = pairs;
     }
   }
   for (const i32 output : program.outputs) {
@@ -160,86 +165,43 @@ double NetworkMeter::network_overhead() const {
   return 2 * (opening_seconds_ + (settling_clouds() + 1) * inference_seconds_);
 }
 
-/// Uploads input features with positive and negative values, so that a ReLU gets both.
 llvm::Error NetworkMeter::make_features() {
   const Program& program = plan_->program;
   for (const i32 input : program.inputs) {
-    const auto count = static_cast<std::size_t>(most_values(input));
-    std::vector<float> values(count);
-    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i * 37 % 101) / 50.0f - 1.0f;
-    std::vector<char> stored(count * dtype_bytes(program.dtype));
-    store_values(program.dtype, values.data(), count, stored.data());
-    MINUET_ASSIGN(DeviceMemory memory, DeviceMemory::create(device_, static_cast<i64>(stored.size())));
+    MINUET_ASSIGN(DeviceMemory memory, make_numbers(device_, program.dtype, most_values(input), 1));
     features_.push_back(std::move(memory));
-    MINUET_TRY(device_->upload(features_.back().data(), stored.data(), static_cast<i64>(stored.size())));
   }
   return llvm::Error::success();
-}
-
-llvm::Error NetworkMeter::check_cancelled() const {
-  if (!options_.cancelled || !options_.cancelled()) return llvm::Error::success();
-  return make_error(StatusCode::Cancelled, "tuning was stopped");
 }
 
 double NetworkMeter::now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-TuningConfigs NetworkMeter::with_default(const TuningConfigs& round) const {
-  TuningConfigs configs = round;
-  configs.insert(default_.begin(), default_.end());  // Configurations of `round` are not replaced.
-  return configs;
-}
-
 llvm::Expected<std::shared_ptr<const CompiledPlan>> NetworkMeter::choose(const TuningConfigs& round) const {
-  const TuningSnapshot snapshot(environment_, with_default(round));
+  const TuningSnapshot snapshot(environment_, with_default(round, default_));
   return CompiledPlan::create(with_dataflow(plan_->program, dataflow_), device_->info().arch, &snapshot);
 }
 
 void NetworkMeter::announce(const TuningConfigs& round) {
   const std::string& arch = device_->info().arch;
-  if (round.empty()) announced_.clear();
+  if (round.empty()) compiler_.forget();
   if (round.empty() || arch.empty()) return;
   llvm::Expected<std::shared_ptr<const CompiledPlan>> compiled = choose(round);
   // Ignores an error here, because measure() repeats the call and reports the error.
   if (!compiled) return llvm::consumeError(compiled.takeError());
-  start_compiling(round, **compiled);
-}
-
-void NetworkMeter::start_compiling(const TuningConfigs& round, const CompiledPlan& compiled) {
-  auto work = [cache = cache_, requests = compiled.requests()](const CancelToken& cancel) {
-    return cache->get_or_compile_all(requests, &cancel).takeError();
-  };
-  llvm::consumeError(BackgroundJob::start(std::move(work), [&](std::unique_ptr<BackgroundJob> job) {
-    announced_.push_back({round, std::move(job)});
-  }));
-}
-
-llvm::Expected<BinaryList> NetworkMeter::compile(const TuningConfigs& round, const CompiledPlan& compiled) {
-  constexpr std::chrono::milliseconds kCancelPollInterval{50};
-  if (device_->info().arch.empty()) return BinaryList{};
-  const auto is_round = [&](const Announced& announced) { return announced.round == round; };
-  auto found = std::find_if(announced_.begin(), announced_.end(), is_round);
-  if (found == announced_.end()) {
-    start_compiling(round, compiled);
-    found = std::find_if(announced_.begin(), announced_.end(), is_round);
-  }
-  if (found != announced_.end()) {
-    const std::unique_ptr<BackgroundJob> job = std::move(found->job);
-    announced_.erase(found);
-    // If tuning is cancelled, the destructor of `job` cancels the compilation.
-    while (!job->wait_for(kCancelPollInterval)) MINUET_TRY(check_cancelled());
-    // Ignores an error here, because the call below repeats the compilation and returns the error.
-    llvm::consumeError(job->wait());
-  }
-  return cache_->get_or_compile_all(compiled.requests());
+  compiler_.start(round, (*compiled)->requests());
 }
 
 [[gnu::cold]] llvm::Expected<std::unique_ptr<Execution>> NetworkMeter::open(const TuningConfigs& round) {
   MINUET_ASSIGN(const std::shared_ptr<const CompiledPlan> compiled, choose(round));
-  MINUET_ASSIGN(const BinaryList binaries, compile(round, *compiled));
+  const bool is_cpu = device_->info().arch.empty();
+  MINUET_ASSIGN(const BinaryList binaries,
+                is_cpu ? BinaryList{} : compiler_.compile(round, compiled->requests()));
   MINUET_TRY(check_cancelled());
-  const Reload again = [&](const Binary& refused) { return cache_->replace(compiled->requests(), refused); };
+  const Reload again = [&](const Binary& refused) {
+    return compiler_.cache()->replace(compiled->requests(), refused);
+  };
   MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
                 LoadedPlan::create(plan_, compiled, binaries, device_, again, nullptr));
   ExecutionOptions options;
@@ -273,18 +235,7 @@ llvm::Error NetworkMeter::run(Execution& execution) {
   const Program& program = plan_->program;
   const auto array = [&](i32 number, void* data) {
     const TensorSpec& spec = program.tensors[number];
-    GivenArray given;
-    given.data = data;
-    given.element = static_cast<ElementType>(storage_type(program.dtype));
-    if (program.storages[spec.storage].holds_integers) given.element = ElementType::I32;
-    const std::vector<i64> rest = spec.is_dense() ? spec.dims : std::vector<i64>{spec.channels};
-    given.shape.push_back(spec.is_dense() ? batch_size_ : execution.level(spec.level).caller_rows);
-    given.shape.append(rest.begin(), rest.end());
-    given.strides.assign(given.shape.size(), 1);
-    for (std::size_t axis = given.shape.size() - 1; axis-- > 0;) {
-      given.strides[axis] = given.strides[axis + 1] * given.shape[axis + 1];
-    }
-    return given;
+    return array_of(program, number, data, execution.level(spec.level).caller_rows, batch_size_);
   };
   std::vector<GivenArray> inputs, outputs;
   for (std::size_t i = 0; i < features_.size(); ++i) {
@@ -305,13 +256,9 @@ std::vector<NetworkMeter::OutputPart> NetworkMeter::parts_of(const Execution& ex
   if (program.storages[tensor.storage].holds_integers) return {};
   const i64 count = tensor.is_dense() ? most_values(program.outputs[output])
                                       : execution.output_rows(output) * tensor.channels;
-  const bool is_whole = count <= kOutputParts * kOutputPart;
-  const i64 parts = is_whole ? 1 : kOutputParts, part = is_whole ? count : kOutputPart;
   std::vector<OutputPart> list;
-  for (i64 i = 0; i < parts; ++i) {
-    // The last part ends where the output ends.
-    const i64 first = (count - part) * i / (kOutputParts - 1);
-    list.push_back({static_cast<char*>(outputs_[output].data()) + first * dtype_bytes(program.dtype), part});
+  for (const ValueRange& range : compared_ranges(count)) {
+    list.push_back({outputs_[output].data() + range.first * dtype_bytes(program.dtype), range.count});
   }
   return list;
 }
@@ -429,27 +376,13 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
     MINUET_TRY(settle(*fallback_, cloud));
     MINUET_TRY(settle(trial, cloud));
   }
-  // Pass -1 warms up, and its times are discarded. The executions of the default and of the trial alternate
-  // in running first.
-  for (i32 pass = -1; pass < options_.repeats; ++pass) {
-    std::map<TuningBucket, i64> times[2];  // Element 0 belongs to the default, and element 1 to the trial.
-    for (const bool second : {false, true}) {
-      const bool is_trial = (pass % 2 == 0) == second;
-      Execution& execution = is_trial ? trial : *fallback_;
-      MINUET_ASSIGN(times[is_trial ? 1 : 0], is_search  ? time_search(execution, cloud, round)
-                                             : is_order ? time_whole(execution, cloud, round)
-                                                        : time_layers(execution, cloud, round));
-    }
-    if (pass < 0) continue;
-    for (const auto& [bucket, time] : times[0]) {
-      TuningSamples& of_bucket = samples[bucket];
-      of_bucket.fallback.resize(options_.repeats);
-      of_bucket.trial.resize(options_.repeats);
-      of_bucket.fallback[pass] += time;
-      of_bucket.trial[pass] += times[1][bucket];
-    }
-  }
-  return llvm::Error::success();
+  const auto time = [&](bool is_trial) {
+    Execution& execution = is_trial ? trial : *fallback_;
+    return is_search  ? time_search(execution, cloud, round)
+           : is_order ? time_whole(execution, cloud, round)
+                      : time_layers(execution, cloud, round);
+  };
+  return add_samples(options_.repeats, time, samples);
 }
 
 llvm::Expected<std::map<TuningBucket, TuningSamples>> NetworkMeter::measure(const TuningConfigs& round) {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "codegen/base/background_job.h"
 #include "codegen/tuning/tuner.h"
 #include "runtime/execution/execution.h"
+#include "runtime/tuning/round_compiler.h"
 
 namespace minuet {
 
@@ -53,6 +53,13 @@ class NetworkMeter final : public TuningMeter {
   };
   /// Returns the sizes of each cloud's layers.
   const std::vector<std::vector<LayerSize>>& sizes() const { return sizes_; }
+  /// Return, for each cloud, the rows of each level of the program, and the pairs of each map, or -1 for a
+  /// map that no layer reads.
+  const std::vector<std::vector<i64>>& level_rows() const { return level_rows_; }
+  const std::vector<std::vector<i64>>& map_pairs() const { return map_pairs_; }
+  /// Returns the number of batch items of the clouds, or 0 if no op needs it.
+  i32 batch_size() const { return batch_size_; }
+  const MeterOptions& options() const { return options_; }
   /// Returns the key type of each cloud's sorted maps.
   const std::vector<KeyType>& keys() const { return keys_; }
   /// Returns about how many seconds measure() takes once its kernels are compiled.
@@ -74,10 +81,6 @@ class NetworkMeter final : public TuningMeter {
   llvm::Expected<TuningSamples> measure_network(const TuningConfigs& configs, double seconds);
 
  private:
-  struct Announced {
-    TuningConfigs round;
-    std::unique_ptr<BackgroundJob> job;
-  };
   using Samples = std::map<TuningBucket, TuningSamples>;
 
   NetworkMeter(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache,
@@ -87,11 +90,8 @@ class NetworkMeter final : public TuningMeter {
   llvm::Error find_sizes();
   llvm::Error estimate();
   llvm::Error make_features();
-  llvm::Error check_cancelled() const;
-  TuningConfigs with_default(const TuningConfigs& round) const;
+  llvm::Error check_cancelled() const { return compiler_.check_cancelled(); }
   llvm::Expected<std::shared_ptr<const CompiledPlan>> choose(const TuningConfigs& configs) const;
-  void start_compiling(const TuningConfigs& round, const CompiledPlan& compiled);
-  llvm::Expected<BinaryList> compile(const TuningConfigs& round, const CompiledPlan& compiled);
   llvm::Expected<std::unique_ptr<Execution>> open(const TuningConfigs& round);
   llvm::Error prepare(Execution& execution, std::size_t cloud);
   /// Prepares a cloud repeatedly, until its keys and maps are made as after a long sequence of similar
@@ -130,11 +130,12 @@ class NetworkMeter final : public TuningMeter {
   llvm::Expected<i64> time_inference(Execution& execution, std::size_t cloud);
 
   const std::shared_ptr<const Plan> plan_;
-  const std::shared_ptr<KernelCache> cache_;
   const std::shared_ptr<Device> device_;
   const TuningEnvironment environment_;
   const MeterOptions options_;
+  RoundCompiler compiler_;
   std::vector<std::vector<LayerSize>> sizes_;
+  std::vector<std::vector<i64>> level_rows_, map_pairs_;
   std::vector<KeyType> keys_;
   /// Holds the time to open an execution of the default configurations, whose kernels are already compiled.
   double opening_seconds_ = 0;
@@ -149,7 +150,6 @@ class NetworkMeter final : public TuningMeter {
   std::optional<Dataflow> dataflow_;
   MapMethod method_ = MapMethod::Indexed;
   std::unique_ptr<Execution> fallback_;
-  std::vector<Announced> announced_;
 };
 
 }  // namespace minuet

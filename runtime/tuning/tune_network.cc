@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "runtime/program/ops/convolution.h"
+#include "runtime/tuning/map_groups.h"
+#include "runtime/tuning/training_meter.h"
 
 namespace minuet {
 namespace {
@@ -23,13 +25,14 @@ i64 median(std::vector<i64> values) {
 class NetworkTuner {
  public:
   NetworkTuner(const Plan& plan, const Device& device, TuningEnvironment environment, TuningStore& store,
-               const TuneOptions& options, NetworkMeter& meter, double begun)
+               const TuneOptions& options, NetworkMeter& meter, TrainingMeter* training, double begun)
       : plan_(plan),
         device_(device),
         environment_(std::move(environment)),
         store_(store),
         options_(options),
         meter_(meter),
+        training_(training),
         last_(options.exhaustive ? std::numeric_limits<double>::infinity() : begun + options.budget_seconds),
         end_(last_ - time_for_comparisons()) {}
 
@@ -43,28 +46,40 @@ class NetworkTuner {
       const double now = meter_.seconds();
       deadline_ = now + std::max(0.0, end_ - now) * step.weight / weights;
       weights -= step.weight;
-      if (deadline_ > now) MINUET_TRY(take(step.work));
+      if (deadline_ > now) MINUET_TRY(step.work());
     }
-    if (!summary_.stopped && summary_.won > 0) MINUET_TRY(unless_stopped(compare()));
+    const bool can_gain = summary_.won > 0 && options_.scope != TuneScope::Gradients;
+    if (!summary_.stopped && can_gain) MINUET_TRY(unless_stopped(compare()));
     return summary_;
   }
 
  private:
-  enum class Work { Fused, GatherGemmScatter, Grouping, Search, Order, Dataflows };
   struct Step {
     double weight;  // Holds the step's share of the time, relative to the other steps.
-    Work work;
+    std::function<llvm::Error()> work;
   };
 
   /// Returns the seconds that are reserved for measuring the whole network, once with the dataflows that won
   /// and once with all results. They are at most a quarter of the time that is left, even if fewer passes fit
   /// into it.
   double time_for_comparisons() const {
-    if (options_.exhaustive) return 0;
+    if (options_.exhaustive || options_.scope == TuneScope::Gradients) return 0;
     return std::min((wanted_ ? 1 : 2) * meter_.network_seconds(), (last_ - meter_.seconds()) / 4);
   }
 
   std::vector<Step> make_steps() {
+    std::vector<Step> steps;
+    const bool tunes_network = options_.scope != TuneScope::Gradients;
+    if (tunes_network) add_kernel_steps(steps);
+    if (training_ != nullptr) {
+      steps.push_back({4, [this] { return tune_gradients("weight gradients", GradientKind::Weights); }});
+      steps.push_back({3, [this] { return tune_gradients("input gradients", GradientKind::Inputs); }});
+    }
+    if (tunes_network) add_setting_steps(steps);
+    return steps;
+  }
+
+  void add_kernel_steps(std::vector<Step>& steps) {
     std::vector<Dataflow> dataflows;
     if (wanted_) {
       dataflows = {*wanted_};
@@ -73,34 +88,18 @@ class NetworkTuner {
     } else {
       dataflows = {Dataflow::GatherGemmScatter, Dataflow::Fused};
     }
-    std::vector<Step> steps;
     double weight = 5;
     for (const Dataflow dataflow : dataflows) {
-      steps.push_back({weight, dataflow == Dataflow::Fused ? Work::Fused : Work::GatherGemmScatter});
+      steps.push_back({weight, [this, dataflow] { return tune_kernels(dataflow); }});
       weight = 2;
     }
-    if (wanted_ != Dataflow::Fused) steps.push_back({1, Work::Grouping});
-    steps.push_back({1, Work::Search});
-    if (wanted_ != Dataflow::GatherGemmScatter) steps.push_back({1, Work::Order});
-    if (!wanted_) steps.push_back({2, Work::Dataflows});
-    return steps;
   }
 
-  llvm::Error take(Work work) {
-    switch (work) {
-      case Work::Fused:
-        return tune_kernels(Dataflow::Fused);
-      case Work::GatherGemmScatter:
-        return tune_kernels(Dataflow::GatherGemmScatter);
-      case Work::Grouping:
-        return tune_grouping();
-      case Work::Search:
-        return tune_search();
-      case Work::Order:
-        return tune_order();
-      default:
-        return tune_dataflows();
-    }
+  void add_setting_steps(std::vector<Step>& steps) {
+    if (wanted_ != Dataflow::Fused) steps.push_back({1, [this] { return tune_grouping(); }});
+    steps.push_back({1, [this] { return tune_search(); }});
+    if (wanted_ != Dataflow::GatherGemmScatter) steps.push_back({1, [this] { return tune_order(); }});
+    if (!wanted_) steps.push_back({2, [this] { return tune_dataflows(); }});
   }
 
   std::size_t count_convolutions() const {
@@ -224,6 +223,13 @@ class NetworkTuner {
     return search("dataflows", tasks, {});
   }
 
+  llvm::Error tune_gradients(const char* step, GradientKind kind) {
+    std::vector<TuningTask> tasks = training_->tasks(kind);
+    if (tasks.empty()) return llvm::Error::success();
+    return search(step, tasks, *training_, training_->round_seconds(),
+                  [&](TuningConfigs fallback) { return training_->set_default(std::move(fallback)); });
+  }
+
   /// Loads the entries that the store has before this tuning adds any.
   llvm::Error load_previous() {
     MINUET_ASSIGN(TuningFolder there, store_.load(environment_hash(environment_)));
@@ -255,12 +261,21 @@ class NetworkTuner {
     return {0, most, std::max(0.0, std::min(rounds, tuner.deadline - meter_.seconds()))};
   }
 
-  [[gnu::cold]] llvm::Error search(const char* step, std::vector<TuningTask>& tasks,
-                                   std::optional<Dataflow> dataflow, MapMethod maps = MapMethod::Indexed) {
+  llvm::Error search(const char* step, std::vector<TuningTask>& tasks, std::optional<Dataflow> dataflow,
+                     MapMethod maps = MapMethod::Indexed) {
+    return search(step, tasks, meter_, meter_.round_seconds(), [&](TuningConfigs fallback) {
+      return meter_.set_default(std::move(fallback), dataflow, maps);
+    });
+  }
+
+  /// Searches with a meter. set_default(configs) sets its default configurations.
+  [[gnu::cold]] llvm::Error search(const char* step, std::vector<TuningTask>& tasks, TuningMeter& meter,
+                                   double round_seconds,
+                                   llvm::function_ref<llvm::Error(TuningConfigs)> set_default) {
     put_winners_first(tasks);
     TunerOptions tuner;
     tuner.deadline = deadline_;
-    tuner.round_seconds = meter_.round_seconds();
+    tuner.round_seconds = round_seconds;
     tuner.most_tried = options_.exhaustive                             ? 0
                        : is_of_network(tasks.front().bucket.operation) ? kMostTriedForAll
                                                                        : kMostTried;
@@ -271,9 +286,9 @@ class NetworkTuner {
     }
     TuningConfigs fallback = decided_;
     for (const TuningTask& task : tasks) fallback.try_emplace(task.bucket, task.default_config);
-    MINUET_TRY(unless_stopped(meter_.set_default(std::move(fallback), dataflow, maps)));
+    MINUET_TRY(unless_stopped(set_default(std::move(fallback))));
     if (summary_.stopped) return llvm::Error::success();
-    TuningOutcome outcome = search_configs(tasks, meter_, tuner);
+    TuningOutcome outcome = search_configs(tasks, meter, tuner);
     summary_.tried += outcome.tried;
     summary_.skipped += outcome.skipped;
     summary_.stopped = outcome.stopped;
@@ -408,7 +423,8 @@ class NetworkTuner {
   TuningStore& store_;
   const TuneOptions& options_;
   NetworkMeter& meter_;
-  const double last_;  // Everything must be finished at this time of the meter's clock.
+  TrainingMeter* const training_;  // Is null if no training is tuned.
+  const double last_;              // Everything must be finished at this time of the meter's clock.
   /// The measurements of all steps must be finished at this time. The time after it is for measuring the
   /// whole network.
   const double end_;
@@ -420,23 +436,6 @@ class NetworkTuner {
 };
 
 }  // namespace
-
-[[gnu::cold]] std::vector<std::set<TuningBucket>> group_by_map(
-    const std::vector<std::pair<i64, TuningBucket>>& read) {
-  std::map<i64, std::set<TuningBucket>> by_map;
-  for (const auto& [map, bucket] : read) by_map[map].insert(bucket);
-  std::vector<std::set<TuningBucket>> groups;
-  for (auto& [map, group] : by_map) {
-    for (std::set<TuningBucket>& other : groups) {
-      bool is_shared = false;
-      for (const TuningBucket& bucket : other) is_shared = is_shared || group.count(bucket) != 0;
-      if (is_shared) group.swap(other), group.merge(other), other.clear();
-    }
-    groups.push_back(std::move(group));
-  }
-  std::erase_if(groups, [](const auto& group) { return group.empty(); });
-  return groups;
-}
 
 [[gnu::cold]] llvm::Expected<TuneSummary> tune_network(const std::shared_ptr<const Plan>& plan,
                                                        const std::shared_ptr<KernelCache>& cache,
@@ -457,17 +456,26 @@ class NetworkTuner {
     return annotate(std::move(error), "the tuning results cannot be saved");
   }
   const double begun = NetworkMeter::now();
+  const auto stopped = [](llvm::Error error) -> llvm::Expected<TuneSummary> {
+    StatusError status = take_status(std::move(error));
+    if (status.code() != StatusCode::Cancelled) return llvm::make_error<StatusError>(std::move(status));
+    TuneSummary summary;
+    summary.stopped = true;
+    return summary;
+  };
   llvm::Expected<std::unique_ptr<NetworkMeter>> meter =
       NetworkMeter::create(plan, cache, device, environment, options.meter);
-  if (meter) {
-    NetworkTuner tuner(*plan, *device, std::move(environment), store, options, **meter, begun);
-    return tuner.run();
+  if (!meter) return stopped(meter.takeError());
+  std::unique_ptr<TrainingMeter> training;
+  // On the CPU no kernel of a training step is specialized, so there is nothing to choose.
+  if (options.scope != TuneScope::Network && !device->info().arch.empty()) {
+    llvm::Expected<std::unique_ptr<TrainingMeter>> made =
+        TrainingMeter::create(plan, cache, device, environment, **meter);
+    if (!made) return stopped(annotate(made.takeError(), "the training step of the network"));
+    training = std::move(*made);
   }
-  StatusError status = take_status(meter.takeError());
-  if (status.code() != StatusCode::Cancelled) return llvm::make_error<StatusError>(std::move(status));
-  TuneSummary summary;
-  summary.stopped = true;
-  return summary;
+  NetworkTuner tuner(*plan, *device, std::move(environment), store, options, **meter, training.get(), begun);
+  return tuner.run();
 }
 
 }  // namespace minuet

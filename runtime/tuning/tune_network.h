@@ -1,7 +1,8 @@
 // Tunes a network. tune_network() decides what is measured, in which order, and which results are kept.
 //
 // Tuning has several steps. The first two steps measure the kernels of each dataflow in a network that runs
-// only this dataflow, and begin with the dataflow that most layers run. The next steps measure the settings
+// only this dataflow, and begin with the dataflow that most layers run. If training is tuned, two steps
+// measure the gradients of weights and of inputs inside backward passes. The next steps measure the settings
 // that serve all layers, which are the grouping of GEMMs, the search of sorted maps and the order of rows.
 // The last step compares the dataflows, each with its best kernels. In the end, the whole network is
 // measured. The store has the decisions of a step as soon as the step is over. Each step gets a share of the
@@ -10,9 +11,7 @@
 
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "codegen/cache/kernel_cache.h"
@@ -26,10 +25,14 @@ struct TuneProgress {
   TuningProgress search;
 };
 
+/// Says what is tuned: the kernels of the network, or those that compute gradients in a training step of it.
+enum class TuneScope : i32 { Network, NetworkAndGradients, Gradients };
+
 struct TuneOptions {
   MeterOptions meter;
   double budget_seconds = 120;  // Limits the time of the whole tuning, including compilation.
   bool exhaustive = false;      // Says whether to measure every candidate and to ignore the budget.
+  TuneScope scope = TuneScope::Network;
   std::function<void(const TuneProgress&)> progress;
   std::function<void(const TuningBucket&, const TuningConfig&, const std::string& reason)> skipped;
 };
@@ -42,11 +45,6 @@ struct TuneSummary {
   i64 untuned_ns = 0, tuned_ns = 0;
   bool stopped = false;
 };
-
-/// Returns the groups of buckets that must be decided together because their layers read the same map. If
-/// layers that read one map ran different dataflows, the map would need views for both. `read` has pairs of a
-/// map and a bucket whose layers read it.
-std::vector<std::set<TuningBucket>> group_by_map(const std::vector<std::pair<i64, TuningBucket>>& read);
 
 /// Tunes the plan of a network on `device`. The measurements are valid for `environment`. They are compared
 /// with the heuristic choice, even if the plan uses tuning results.

@@ -110,6 +110,12 @@ void read_from(GivenWeight given, ParameterCopy& job) {
   }
 }
 
+llvm::Error check_f32(const GivenArray& array) {
+  if (array.element == ElementType::F32) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "its element is {0}; it must be f32 (0)",
+                    element_name(array.element));
+}
+
 WeightImageJob image_from(const GivenWeight& given, i32 kernel_axes, const void* data,
                           const FusedImage& layout, void* image) {
   const auto axes = static_cast<std::size_t>(kernel_axes);

@@ -33,6 +33,8 @@ void read_from(GivenWeight given, ParameterCopy& job);
 /// `given` says where the elements are in the array. Its first `kernel_axes` axes are those of the kernel.
 WeightImageJob image_from(const GivenWeight& given, i32 kernel_axes, const void* data,
                           const FusedImage& layout, void* image);
+/// Returns InvalidArgument if the elements are not f32.
+llvm::Error check_f32(const GivenArray& array);
 /// Returns InvalidArgument if two elements of an array that a call writes may share memory.
 llvm::Error check_distinct(const GivenArray& array);
 

@@ -94,11 +94,11 @@ TEST(GradientSteps, EveryStepIsInOnePart) {
 
 /// No thread of add_parts adds many slots, and no more blocks have work than most_add_blocks() says.
 TEST(GradientSteps, ThreadsOfAWeight) {
-  for (i64 slots = 0; slots < 1000; ++slots) {
-    const i64 split = add_threads_of(slots);
-    ASSERT_LE(split, std::max<i64>(1, slots / 4));
-    if (slots <= i64{kMostAddThreads} * kPartsAtOnce) {
-      ASSERT_LE(slots, split * kPartsAtOnce);
+  for (i32 slots = 0; slots < 1000; ++slots) {
+    const i32 threads = 1 << add_bits_of(slots);
+    ASSERT_LE(threads, std::max(1, slots / 4));
+    if (slots <= kPartsAtOnce << kMostAddBits) {
+      ASSERT_LE(slots, threads * kPartsAtOnce);
     }
   }
   Random random(13);
@@ -114,8 +114,8 @@ TEST(GradientSteps, ThreadsOfAWeight) {
     const i64 steps = first_step.back(), parts = parts_of(steps, wanted), vectors = weights / spec.vector;
     i64 blocks = 0;
     for (std::size_t k = 0; k + 1 < first_step.size(); ++k) {
-      const i64 slots = parts_of_offset(first_step[k], first_step[k + 1], parts, steps).count;
-      const i64 columns = spec.threads / add_threads_of(slots);
+      const i32 slots = parts_of_offset(first_step[k], first_step[k + 1], parts, steps).count;
+      const i64 columns = spec.threads >> add_bits_of(slots);
       blocks += (vectors + columns - 1) / columns;
     }
     ASSERT_LE(blocks, most_add_blocks(spec, volume, weights, wanted))

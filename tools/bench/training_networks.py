@@ -111,6 +111,21 @@ class Step:
         self.scaler = torch.amp.GradScaler(self.kind, enabled=not half)
         self.compute_loss = self.loss
 
+    def save(self):
+        """Returns the parameters, the statistics and the loss scale, in memory of the host."""
+        values = [value.cpu().clone() for value in self.network.state_dict().values()]
+        return values, self.scaler.state_dict()
+
+    def restore(self, saved):
+        """Begins anew from what save() returned before the first step. All memory stays where it is."""
+        values, scale = saved
+        with torch.no_grad():
+            for own, value in zip(self.network.state_dict().values(), values, strict=True):
+                own.copy_(value)
+            for state in self.optimizer.state.values():
+                state["momentum_buffer"].zero_()
+        self.scaler.load_state_dict(scale)
+
     def loss(self, coordinates, features, labels, **capacity):
         """Returns the loss, and in capacity mode the status of the cloud."""
         with torch.autocast(self.kind, dtype=torch.float16, enabled=not self.half):
@@ -139,11 +154,13 @@ class GraphStep:
     def __init__(self, step, capacities, rows, given):
         self.held, self.rows, self.capacities = pad_to(rows, *given), rows, capacities
         self.step = step  # The graph reads the memory of its parameters.
+        saved = step.save()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
                 self._enqueue()
+            step.restore(saved)  # The first replay is the first step, as that of the other engines.
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         self.graph = torch.cuda.CUDAGraph()

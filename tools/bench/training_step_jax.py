@@ -4,7 +4,8 @@
 usage: training_step_jax.py --engine ENGINE [--cloud NAME=FILE.npy ...] [--random] [--device cuda|cpu] [--points N]
                             [--repeats N]
 
-  jax                          inference as one jitted function, and a training step as one jitted function
+  jax                          inference as one jitted function, and a training step as one jitted function, each with
+                               one array for each parameter, and with all in one array (prepared, and flat)
   jax-without-command-buffers  the same, where XLA launches each custom call by itself
   abi                          inference by a pyramid in capacity mode: on a GPU as one captured CUDA graph, for which
                                it needs torch
@@ -169,45 +170,105 @@ def abi_graph(device, plan, pyramid, values, scenes):
 # ---- JAX -------------------------------------------------------------------------------------------------------------
 
 
+class Program:
+    """A jitted function, each of whose calls gets the memory of the last call's results for its own: XLA records a
+    command buffer anew where addresses change.
+
+    Args:
+        function: function(state, *arrays) returns the results; with `is_new` the next state and the results.
+        is_new: whether each call makes a new state, and is given the old one with its memory.
+    """
+
+    def __init__(self, function, state, is_new):
+        import jax
+
+        self.state, self.results, self._is_new = state, None, is_new
+        self._function = function
+        self._compiled = jax.jit(
+            lambda last, state, *arrays: function(state, *arrays),
+            donate_argnums=(0, 1) if is_new else 0,
+            keep_unused=True,
+        )
+
+    def __call__(self, *arrays):
+        """Returns the results, which are there until the next call."""
+        import jax
+        import jax.numpy as jnp
+
+        if self.results is None:
+            kinds = jax.eval_shape(self._function, self.state, *arrays)
+            kinds = kinds[1] if self._is_new else kinds
+            self.results = jax.tree.map(lambda kind: jnp.zeros(kind.shape, kind.dtype), kinds)
+        made = self._compiled(self.results, self.state, *arrays)
+        if self._is_new:
+            self.state, self.results = made
+        else:
+            self.results = made
+        return self.results
+
+    def wait(self):
+        """Waits for the last call."""
+        import jax
+
+        jax.block_until_ready((self.state, self.results))
+
+
+def on_device(*arrays):
+    """Returns arrays of JAX once they are there."""
+    import jax
+
+    return jax.block_until_ready([jax.device_put(array) for array in arrays])
+
+
 def jax_rows(scenes, given):
     """Inference and a training step as jitted functions."""
     import jax
-    import jax.numpy as jnp
     import minuet.jax as sparse
 
     options = {"dtype": "float16", "bounds": scenes.bounds}
     mode = "jit" if given.engine == "jax" else "jit without command buffers"
-    results = []
-
-    def wait():
-        jax.block_until_ready(results)
-
-    def keep(result):
-        results[:] = [result]
-        return result
-
-    def upload(*arrays):
-        return jax.block_until_ready([jax.device_put(array) for array in arrays])
-
     network = sparse.Network("minkunet42", scenes.capacities, **options)
-    parameters = jax.device_put(values_of({name: kind.shape for name, kind in network.parameters.items()}))
+    values = values_of({name: kind.shape for name, kind in network.parameters.items()})
+    parameters = jax.device_put(values)
+    for form, held in ((mode, parameters), (f"{mode}, prepared", network.prepare(parameters))):
+        yield inference_row(scenes, given, network, form, held)
+    del parameters, held
+    trained = sparse.Network("minkunet42", scenes.capacities, is_trained=True, **options)
+    for form, join, split, replace in (
+        (mode, jax.device_put, lambda held: held, lambda held, statistics: {**held, **statistics}),
+        (f"{mode}, flat", trained.flatten, trained.unflatten, trained.with_statistics),
+    ):
+        yield training_row(scenes, given, trained, form, values, (join, split, replace))
 
-    @jax.jit
-    def run(parameters, coordinates, count, features):
+
+def inference_row(scenes, given, network, mode, parameters):
+    """Inference with parameters in one of their forms."""
+    import minuet.jax as sparse
+
+    def run(parameters, coordinates, count, features, _):
         cloud = network.pyramid(coordinates, count)
         return network(parameters, cloud, features), cloud.status
 
-    def infer(coordinates, count, features, _labels):
-        return keep(run(parameters, coordinates, count, features))
-
-    output, status = infer(*upload(*scenes.draw(0, 1)))
+    program = Program(run, parameters, is_new=False)
+    output, status = program(*on_device(*scenes.draw(0, 1)))
     sparse.check(status)
     output = np.asarray(output)
     require(np.isfinite(output).all() and output.any(), "the output is not finite, or 0 everywhere")
     row = {"engine": "Minuet", "mode": mode, "what": "inference"}
-    yield {**measure(scenes, given, row, infer, upload, wait), "digest": digest_of([output])}
+    return {**measure(scenes, given, row, program, on_device, program.wait), "digest": digest_of([output])}
 
-    trained = sparse.Network("minkunet42", scenes.capacities, is_trained=True, **options)
+
+def training_row(scenes, given, trained, mode, values, forms):
+    """A training step with parameters in one of their forms.
+
+    Args:
+        forms: functions that make this form of a dict of arrays, make a dict of it, and replace running statistics.
+    """
+    import jax
+    import jax.numpy as jnp
+    import minuet.jax as sparse
+
+    join, split, replace = forms
 
     def loss_of(weights, cloud, features, labels):
         output, statistics = trained.train(weights["network"], cloud, features)
@@ -223,28 +284,27 @@ def jax_rows(scenes, given):
         (loss, statistics), gradients = gradient(weights, cloud, features, labels)
         momentum = jax.tree.map(lambda m, g: MOMENTUM * m + g / LOSS_SCALE, momentum, gradients)
         weights = jax.tree.map(lambda w, m: w - RATE * m, weights, momentum)
-        weights["network"] = {**weights["network"], **statistics}
-        return (weights, momentum), loss / LOSS_SCALE, cloud.status
+        weights["network"] = replace(weights["network"], statistics)
+        return (weights, momentum), (loss / LOSS_SCALE, cloud.status)
 
-    compiled = jax.jit(step, donate_argnums=0)
     head = np.random.default_rng(2).standard_normal((OUT_CHANNELS, CLASSES)).astype(np.float32) / OUT_CHANNELS**0.5
-    first = {"network": {name: np.asarray(value) for name, value in parameters.items()}, "head": head}
-    state = jax.device_put((first, jax.tree.map(np.zeros_like, first)))
+    first = {"network": join(values), "head": jax.device_put(head)}
+    program = Program(step, (first, jax.tree.map(jnp.zeros_like, first)), is_new=True)
 
-    def train(*arrays):
-        nonlocal state
-        state, loss, status = keep(compiled(state, *arrays))
-        return loss, status
+    def train():
+        loss, status = program(*on_device(*scenes.draw(0, 1)))
+        sparse.check(status)
+        return round(float(loss), 5)
 
-    loss, status = train(*upload(*scenes.draw(0, 1)))
-    sparse.check(status)
+    first_loss = train()
+    state = [{**part, "network": split(part["network"])} for part in program.state]
+    row = {"engine": "Minuet", "mode": mode, "what": "training step", "first_loss": first_loss}
     digest = digest_of(jax.tree.leaves(state))
-    row = {**row, "what": "training step", "first_loss": round(float(loss), 5)}
-    row = measure(scenes, given, row, train, upload, wait)
-    loss, status = train(*upload(*scenes.draw(0, 1)))
-    sparse.check(status)
-    require(np.isfinite(float(loss)), "the loss is not finite")
-    yield {**row, "last_loss": round(float(loss), 5), "digest": digest}
+    del state, first
+    row = measure(scenes, given, row, program, on_device, program.wait)
+    last_loss = train()
+    require(np.isfinite(last_loss), "the loss is not finite")
+    return {**row, "last_loss": last_loss, "digest": digest}
 
 
 def main():

@@ -62,7 +62,7 @@ ALLOWED = {
 # tool.
 FLOORS = {
     "tools/minuet": (("commands",), ("flags",), ("pages",), ("library",), ("cloud",), ("base",)),
-    "runtime": (("abi",), ("tuning", "training"), ("execution",), ("maps", "plan"), ("network", "cuda", "cpu"),
+    "runtime": (("abi",), ("tuning",), ("training",), ("execution",), ("maps", "plan"), ("network", "cuda", "cpu"),
                 ("program",), ("engine", "weights"), ("vector",)),
     "codegen": (("ahead",), ("tuning",), ("cache",), ("bundle",), ("compile", "choose"), ("source",), ("base",)),
 }

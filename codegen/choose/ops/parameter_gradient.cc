@@ -4,6 +4,8 @@
 #include <bit>
 #include <numeric>
 
+#include "codegen/base/arch.h"
+
 namespace minuet {
 namespace {
 
@@ -12,8 +14,6 @@ constexpr i32 kLeastGroupChannels = 16;
 /// The number of parts is chosen for this GPU (an H100 or H200), and is the same on all.
 constexpr i32 kWantedMultiprocessors = 132, kSharedBytesOfMultiprocessor = 227 * 1024,
               kMostResidentBlocks = 8;
-/// Every GPU from sm_80 on gives a block this much shared memory.
-constexpr i32 kMostGradientBytes = 99 * 1024;
 /// Warpgroups multiply tiles of at least 32 channels, and most of such a tile would be zeros with fewer
 /// channels than these.
 constexpr i32 kLeastWarpgroupChannels = 17;
@@ -32,6 +32,15 @@ constexpr WarpgroupTile kWarpgroupTiles[] = {
     {128, 32, 0, 4, 2},          {128, 64, 0, 4, 2}, {128, 96, 0, 3, 2}, {128, 128, 0, 3, 2},
     {128, 256, 0, 4, 1, 100'000}};
 
+WarpgroupGradientSpec spec_of(const WarpgroupTile& tile, DType dtype) {
+  return {.io = dtype,
+          .tile_in = tile.in,
+          .tile_out = tile.out,
+          .copiers = tile.copiers,
+          .stages = tile.stages,
+          .blocks = tile.blocks};
+}
+
 constexpr i32 ceil_of(i32 value, i32 step) { return (value + step - 1) / step; }
 
 /// Returns the tile that covers the channels with the fewest channels in excess. Of several, it returns the
@@ -45,20 +54,11 @@ i32 choose_gradient_tile(i32 channels, std::initializer_list<i32> tiles) {
 }
 
 WeightGradientSpec choose_tensor(DType dtype, i32 group_inputs, i32 group_outputs, i32 vector_bytes) {
-  WeightGradientSpec spec;
-  spec.io = dtype;
   const auto tile = [&](i32 channels) {
     return dtype_bytes(dtype) == 2 ? choose_gradient_tile(channels, {16, 32, 64, 96, 128})
                                    : choose_gradient_tile(channels, {16, 32, 64});
   };
-  spec.tile_in = tile(group_inputs);
-  spec.tile_out = tile(group_outputs);
-  spec.warps_in = spec.tile_in >= 64 ? 2 : 1;
-  spec.warps_out = spec.tile_out >= 128 ? 4 : spec.tile_out >= 32 ? 2 : 1;
-  spec.vector_bytes = vector_bytes;
-  spec.stages = 4;
-  while (spec.stages > 2 && gradient_shared_bytes(spec) > kMostGradientBytes) --spec.stages;
-  return spec;
+  return tensor_gradient_spec(dtype, tile(group_inputs), tile(group_outputs), vector_bytes);
 }
 
 WeightGradientScalarSpec choose_scalar(DType dtype, i32 group_inputs) {
@@ -103,12 +103,7 @@ void add_warpgroups(std::vector<WeightGradientCandidate>& candidates, const Conv
   for (; tile_out > 0; tile_out = tile_out == 256 ? 128 : 0) {
     for (const WarpgroupTile& tile : kWarpgroupTiles) {
       if (tile.in != tile_in || tile.out != tile_out) continue;
-      WeightGradientCandidate candidate = make_candidate(forward, {.io = forward.dtype,
-                                                                   .tile_in = tile.in,
-                                                                   .tile_out = tile.out,
-                                                                   .copiers = tile.copiers,
-                                                                   .stages = tile.stages,
-                                                                   .blocks = tile.blocks});
+      WeightGradientCandidate candidate = make_candidate(forward, spec_of(tile, forward.dtype));
       candidate.least_pairs = tile.least_pairs;
       if (!candidates.empty()) set_parts(candidate, candidates.front().wanted_parts);
       candidates.push_back(candidate);
@@ -145,17 +140,27 @@ llvm::Error validate(const ParameterGradientProblem& problem) {
 }
 
 bool WeightGradientCandidate::runs_on(llvm::StringRef arch) const {
+  if (capability != 0 && capability != minuet::capability(arch)) return false;
   return !std::holds_alternative<WarpgroupGradientSpec>(spec) || arch == kWarpgroupArch;
+}
+
+bool WeightGradientCandidate::serves(i64 most_pairs, i64 rows) const {
+  return least_pairs <= most_pairs && least_rows <= rows && rows <= most_rows &&
+         least_density * static_cast<double>(rows) <= static_cast<double>(most_pairs);
+}
+
+bool WeightGradientCandidate::may_serve(i64 most_pairs, i64 most_rows) const {
+  return least_rows <= most_rows && serves(most_pairs, least_rows);
 }
 
 i64 WeightGradientCandidate::most_parts(i64 pairs, i64 volume) const {
   return parts_of(most_steps(pairs, volume), wanted_parts);
 }
 
-const WeightGradientCandidate& ParameterGradientChoice::candidate(llvm::StringRef arch,
-                                                                  i64 most_pairs) const {
+const WeightGradientCandidate& ParameterGradientChoice::candidate(llvm::StringRef arch, i64 most_pairs,
+                                                                  i64 rows) const {
   for (const WeightGradientCandidate& candidate : candidates) {
-    if (candidate.runs_on(arch) && candidate.least_pairs <= most_pairs) return candidate;
+    if (candidate.runs_on(arch) && candidate.serves(most_pairs, rows)) return candidate;
   }
   return candidates.back();
 }
@@ -167,23 +172,61 @@ WeightGradientCandidate make_candidate(const ConvolutionProblem& forward, const 
   return candidate;
 }
 
-[[gnu::cold]] ParameterGradientChoice choose_parameter_gradient(const ParameterGradientProblem& problem) {
+WeightGradientCandidate make_candidate(const ConvolutionProblem& forward, const WeightGradientSpec& spec) {
+  WeightGradientCandidate candidate;
+  candidate.spec = spec;
+  set_tiles(candidate, forward, spec.tile_in, spec.tile_out, resident_blocks(spec));
+  return candidate;
+}
+
+i32 gradient_vector_bytes(DType dtype, i32 group_inputs, i32 group_outputs) {
+  const i32 bytes = dtype_bytes(dtype);
+  return std::gcd(std::gcd(group_inputs * bytes, group_outputs * bytes), kWidestAccess);
+}
+
+bool is_gradient_tunable(const ConvolutionProblem& forward) {
+  const i32 inputs = group_inputs(forward), outputs = forward.out_channels / forward.groups;
+  const bool is_narrow = forward.groups > 1 && std::min(inputs, outputs) < kLeastGroupChannels;
+  return gradient_vector_bytes(forward.dtype, inputs, outputs) >= 4 && !is_narrow;
+}
+
+bool suits_warpgroups(DType dtype, i32 group_inputs, i32 group_outputs) {
+  return dtype_bytes(dtype) == 2 &&
+         gradient_vector_bytes(dtype, group_inputs, group_outputs) == kWidestAccess &&
+         std::min(group_inputs, group_outputs) >= kLeastWarpgroupChannels;
+}
+
+WeightGradientSpec tensor_gradient_spec(DType dtype, i32 tile_in, i32 tile_out, i32 vector_bytes) {
+  WeightGradientSpec spec;
+  spec.io = dtype;
+  spec.tile_in = tile_in;
+  spec.tile_out = tile_out;
+  spec.warps_in = tile_in >= 64 ? 2 : 1;
+  spec.warps_out = tile_out >= 128 ? 4 : tile_out >= 32 ? 2 : 1;
+  spec.vector_bytes = vector_bytes;
+  spec.stages = 4;
+  while (spec.stages > 2 && llvm::errorToBool(validate_spec(spec))) --spec.stages;
+  return spec;
+}
+
+std::vector<WarpgroupGradientSpec> warpgroup_gradient_specs(DType dtype) {
+  std::vector<WarpgroupGradientSpec> specs;
+  for (const WarpgroupTile& tile : kWarpgroupTiles) specs.push_back(spec_of(tile, dtype));
+  return specs;
+}
+
+[[gnu::cold]] ParameterGradientChoice choose_parameter_gradient(const ParameterGradientProblem& problem,
+                                                                const TuningSnapshot* tuning) {
   const ConvolutionProblem& forward = problem.forward;
   const i32 inputs = group_inputs(forward), outputs = forward.out_channels / forward.groups;
-  const i32 bytes = dtype_bytes(forward.dtype);
   ParameterGradientChoice choice;
   choice.problem = problem;
-  choice.candidates.reserve(std::size(kWarpgroupTiles) + 1);
-  const i32 vector_bytes = std::gcd(std::gcd(inputs * bytes, outputs * bytes), kWidestAccess);
-  const bool is_narrow = forward.groups > 1 && std::min(inputs, outputs) < kLeastGroupChannels;
-  if (vector_bytes >= 4 && !is_narrow) {
-    if (bytes == 2 && vector_bytes == kWidestAccess && std::min(inputs, outputs) >= kLeastWarpgroupChannels)
-      add_warpgroups(choice.candidates, forward);
-    const WeightGradientSpec spec = choose_tensor(forward.dtype, inputs, outputs, vector_bytes);
-    WeightGradientCandidate candidate;
-    candidate.spec = spec;
-    set_tiles(candidate, forward, spec.tile_in, spec.tile_out, resident_blocks(spec));
-    choice.candidates.push_back(candidate);
+  if (is_gradient_tunable(forward)) {
+    if (suits_warpgroups(forward.dtype, inputs, outputs)) add_warpgroups(choice.candidates, forward);
+    const i32 vector_bytes = gradient_vector_bytes(forward.dtype, inputs, outputs);
+    choice.candidates.push_back(
+        make_candidate(forward, choose_tensor(forward.dtype, inputs, outputs, vector_bytes)));
+    if (tuning != nullptr && problem.weight) add_tuned_candidates(choice, *tuning);
   } else {
     choice.candidates.push_back(scalar_candidate(forward));
   }
@@ -199,7 +242,7 @@ WeightGradientCandidate make_candidate(const ConvolutionProblem& forward, const 
       if (!candidate.runs_on(arch)) continue;
       std::visit([&](const auto& spec) { list.add(spec); }, candidate.spec);
       list.add(candidate.add);
-      if (candidate.least_pairs == 0) break;  // No list is left for the candidates behind it.
+      if (candidate.is_last()) break;
     }
   }
   if (!choice.problem.bias) return;

@@ -17,6 +17,7 @@ constexpr OperationKind kKinds[] = {
     {"minuet_pyramid", make_pyramid},
     {"minuet_coordinates", make_coordinates},
     {"minuet_pairs", make_pairs},
+    {"minuet_prepare", make_prepare},
     {"minuet_run", make_run},
     {"minuet_parameter_gradients", make_parameter_gradients},
     {"minuet_training_forward", make_training_forward},

@@ -23,6 +23,7 @@ class XlaOperation {
 std::unique_ptr<XlaOperation> make_pyramid(const XlaAttributes& attributes);
 std::unique_ptr<XlaOperation> make_coordinates(const XlaAttributes& attributes);
 std::unique_ptr<XlaOperation> make_pairs(const XlaAttributes& attributes);
+std::unique_ptr<XlaOperation> make_prepare(const XlaAttributes& attributes);
 std::unique_ptr<XlaOperation> make_run(const XlaAttributes& attributes);
 std::unique_ptr<XlaOperation> make_parameter_gradients(const XlaAttributes& attributes);
 std::unique_ptr<XlaOperation> make_training_forward(const XlaAttributes& attributes);

@@ -24,7 +24,10 @@ class BuildOperation final : public XlaOperation {
       refuse("coordinates have " + std::to_string(coordinates.shape()[1]) + " columns, and " +
              std::to_string(1 + pyramid_->ndim()) + " are needed: the batch index, then one for each axis");
     }
-    arguments.count = call.operand(1).of<std::int32_t>(XLA_FFI_DataType_S32, -1, 1);
+    // The number may be repeated, for callers that want a large array (minuet.jax, staged()).
+    const XlaArray count = call.operand(1);
+    arguments.count = count.of<std::int32_t>(XLA_FFI_DataType_S32, 1);
+    if (count.elements() < 1) refuse("operand 1, the number of coordinates, is empty");
     arguments.counts = call.result(1).of<std::int32_t>(XLA_FFI_DataType_S32, -1, 1 + pyramid_->levels());
     arguments.status = call.result(2).of<std::uint32_t>(XLA_FFI_DataType_U32, -1, 1);
     pyramid_->pyramid().build(place.device, arguments, call.stream());

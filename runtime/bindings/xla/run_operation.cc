@@ -1,5 +1,8 @@
-// The custom call that runs a plan on a pyramid.
+// The custom calls that prepare the parameters of a network, and that run a plan on a pyramid.
+#include <optional>
+
 #include "runtime/bindings/xla/described.h"
+#include "runtime/bindings/xla/network_parameters.h"
 #include "runtime/bindings/xla/operation.h"
 
 namespace minuet_xla {
@@ -44,26 +47,35 @@ class RunOperation final : public XlaOperation {
     const minuet_plan_info info = plan_->plan().info();
     inputs_ = info.inputs;
     outputs_ = info.outputs;
-    parameters_ = attributes.integer("parameters") ? info.parameter_tensors : 0;
+    const ParameterForm form = parameter_form(
+        attributes, {ParameterForm::None, ParameterForm::Each, ParameterForm::Flat, ParameterForm::Prepared});
+    is_prepared_ = form == ParameterForm::Prepared;
+    if (form == ParameterForm::Each)
+      parameters_.emplace(plan_->plan(), std::span<const std::int64_t>(), false);
+    if (form == ParameterForm::Flat) {
+      parameters_.emplace(plan_->plan(), attributes.integers("statistics"), true);
+    }
+    has_values_ = parameters_ && info.parameter_tensors > 0;
   }
 
   void load(const XlaPlace& place) override {
     once_(place, [&] {
       plan_->load(place);
       workspace_bytes_of(place) = minuet::run_bytes(plan_->plan(), place.arch, common());
-      if (parameters_ > 0) values_of(place).add(make_values(place));
+      if (has_values_) values_of(place).add(make_values(place));
     });
   }
 
   void run(const XlaPlace& place, const XlaCall& call) override {
-    call.require(1 + inputs_ + parameters_, outputs_, true);
+    const std::int64_t given = parameters_ ? parameters_->operand_count() : is_prepared_ ? 1 : 0;
+    call.require(1 + inputs_ + given, outputs_, true);
+    std::int64_t operand = 1 + inputs_;
+    std::vector<minuet_array> values;
+    if (parameters_) values = parameters_->operands(call, operand);
     const XlaWorkspace workspace(call, [&] { return workspace_bytes_of(place); });
     const XlaArray buffer = call.operand(0);
-    std::vector<minuet_array> inputs, outputs, values;
+    std::vector<minuet_array> inputs, outputs;
     for (std::int64_t i = 0; i < inputs_; ++i) inputs.push_back(call.operand(1 + i).array());
-    for (std::int64_t i = 0; i < parameters_; ++i) {
-      values.push_back(call.operand(1 + inputs_ + i).array());
-    }
     for (std::int64_t i = 0; i < outputs_; ++i) outputs.push_back(call.result(i).array());
     minuet_run_arguments arguments = common();
     arguments.buffer = buffer.of<void>(XLA_FFI_DataType_U8, 1);
@@ -75,7 +87,12 @@ class RunOperation final : public XlaOperation {
     arguments.input_count = static_cast<std::int32_t>(inputs_);
     arguments.output_count = static_cast<std::int32_t>(outputs_);
     void* const stream = call.stream();
-    if (parameters_ == 0) {
+    if (is_prepared_) {
+      const XlaArray prepared = call.operand(operand);
+      arguments.prepared = prepared.of<void>(XLA_FFI_DataType_U8, 1);
+      arguments.prepared_bytes = prepared.elements();
+    }
+    if (!has_values_) {
       minuet::run(plan_->plan(), place.device, arguments, stream);
       return;
     }
@@ -121,15 +138,53 @@ class RunOperation final : public XlaOperation {
   std::shared_ptr<XlaPlan> plan_;
   std::shared_ptr<XlaPyramid> pyramid_;
   std::int32_t map_;
-  std::int64_t inputs_ = 0, outputs_ = 0, parameters_ = 0;
+  std::int64_t inputs_ = 0, outputs_ = 0;
+  std::optional<NetworkParameters> parameters_;
+  bool is_prepared_ = false;
+  bool has_values_ = false;  // A network may have no parameters to give.
   OnceByPlace once_;
   std::mutex mutex_;
   std::map<const XlaPlace*, RunValues> values_;
   std::map<const XlaPlace*, std::int64_t> workspace_bytes_;
 };
 
+// Writes parameters for any number of runs.
+class PrepareOperation final : public XlaOperation {
+ public:
+  explicit PrepareOperation(const XlaAttributes& attributes)
+      : plan_(shared_plan(attributes.bytes("plan"))),
+        pyramid_(shared_pyramid(attributes)),
+        map_(attributes.integer32("map")),
+        parameters_(
+            plan_->plan(), attributes.integers("statistics"),
+            parameter_form(attributes, {ParameterForm::Each, ParameterForm::Flat}) == ParameterForm::Flat) {}
+
+  void load(const XlaPlace& place) override { plan_->load(place); }
+
+  void run(const XlaPlace& place, const XlaCall& call) override {
+    std::int64_t operand = 0;
+    const std::vector<minuet_array> values = parameters_.operands(call, operand);
+    call.require(operand, 1, false);
+    const XlaArray prepared = call.result(0);
+    minuet_run_arguments arguments = MINUET_RUN_ARGUMENTS_INIT;
+    arguments.pyramid = pyramid_->pyramid().get();
+    arguments.map = map_;
+    minuet::prepare_parameters(plan_->plan(), place.device, arguments, values, MINUET_WEIGHTS_MINUET,
+                               prepared.of<void>(XLA_FFI_DataType_U8, 1), prepared.elements(), call.stream());
+  }
+
+ private:
+  std::shared_ptr<XlaPlan> plan_;
+  std::shared_ptr<XlaPyramid> pyramid_;
+  std::int32_t map_;
+  NetworkParameters parameters_;
+};
+
 }  // namespace
 
+std::unique_ptr<XlaOperation> make_prepare(const XlaAttributes& attributes) {
+  return std::make_unique<PrepareOperation>(attributes);
+}
 std::unique_ptr<XlaOperation> make_run(const XlaAttributes& attributes) {
   return std::make_unique<RunOperation>(attributes);
 }

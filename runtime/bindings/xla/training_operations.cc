@@ -1,5 +1,6 @@
 // The custom calls of the two passes of a network's training plan.
 #include "runtime/bindings/xla/described.h"
+#include "runtime/bindings/xla/network_parameters.h"
 #include "runtime/bindings/xla/operation.h"
 
 namespace minuet_xla {
@@ -9,18 +10,16 @@ namespace {
 class PassOperation : public XlaOperation {
  public:
   explicit PassOperation(const XlaAttributes& attributes)
-      : training_(shared_training(attributes)), pyramid_(shared_pyramid(attributes)) {
+      : training_(shared_training(attributes)),
+        pyramid_(shared_pyramid(attributes)),
+        parameters_(
+            training_->network(), attributes.integers("statistics"),
+            parameter_form(attributes, {ParameterForm::Each, ParameterForm::Flat}) == ParameterForm::Flat) {
     const minuet_plan_info info = training_->network().info();
     inputs_ = info.inputs;
     outputs_ = info.outputs;
-    parameters_ = info.parameter_tensors;
     for (std::int32_t i = 0; i < info.outputs; ++i) {
       is_integer_.push_back(training_->network().output(i).element == MINUET_ELEMENT_I32);
-    }
-    is_statistic_.resize(static_cast<std::size_t>(parameters_));
-    for (const std::int64_t number : attributes.integers("statistics")) {
-      if (number < 0 || number >= parameters_) refuse("the attribute statistics names no parameter");
-      is_statistic_[static_cast<std::size_t>(number)] = true;
     }
   }
   void load(const XlaPlace& place) override {
@@ -46,16 +45,10 @@ class PassOperation : public XlaOperation {
     for (std::int64_t i = 0; i < count; ++i) arrays.push_back(call.result(place++).array());
     return arrays;
   }
-  // Returns one array for each parameter: a result for statistics, or for all that are
-  // none, and no data for the others.
-  std::vector<minuet_array> results_by_parameter(const XlaCall& call, std::int64_t& place,
-                                                 std::vector<minuet_array> parameters,
-                                                 bool of_statistics) const {
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      parameters[i].data = nullptr;
-      if (is_statistic_[i] == of_statistics) parameters[i] = call.result(place++).array();
-    }
-    return parameters;
+  // The library requires a list, also where a network has no parameters.
+  static const minuet_array* list(const std::vector<minuet_array>& arrays) {
+    static const minuet_array none = {};
+    return arrays.empty() ? &none : arrays.data();
   }
   // The fields that the arguments of both passes have.
   template <class Arguments>
@@ -64,7 +57,7 @@ class PassOperation : public XlaOperation {
     arguments.pyramid = pyramid_->pyramid().get();
     arguments.buffer = buffer.of<void>(XLA_FFI_DataType_U8, 1);
     arguments.buffer_bytes = buffer.elements();
-    arguments.parameters = parameters.data();
+    arguments.parameters = list(parameters);
     arguments.parameter_count = static_cast<std::int32_t>(parameters.size());
     arguments.weights_order = MINUET_WEIGHTS_MINUET;
     arguments.workspace = workspace.data();
@@ -73,8 +66,9 @@ class PassOperation : public XlaOperation {
 
   std::shared_ptr<XlaTraining> training_;
   std::shared_ptr<XlaPyramid> pyramid_;
-  std::int64_t inputs_ = 0, outputs_ = 0, parameters_ = 0;
-  std::vector<bool> is_statistic_, is_integer_;  // of each parameter, and of each output
+  NetworkParameters parameters_;
+  std::int64_t inputs_ = 0, outputs_ = 0;
+  std::vector<bool> is_integer_;  // of each output
 
  private:
   OnceByPlace once_;
@@ -88,11 +82,13 @@ class ForwardPassOperation final : public PassOperation {
   void run(const XlaPlace& place, const XlaCall& call) override {
     std::int64_t operand = 1, result = 0;
     const std::vector<minuet_array> inputs = operands_of(call, operand, inputs_);
-    const std::vector<minuet_array> parameters = operands_of(call, operand, parameters_);
+    const std::vector<minuet_array> parameters = parameters_.operands(call, operand);
     const std::vector<minuet_array> outputs = results_of(call, result, outputs_);
     const XlaArray kept = call.result(result++);
     std::vector<minuet_array> statistics;  // Frozen batch norms keep theirs.
-    if (!training_->is_frozen()) statistics = results_by_parameter(call, result, parameters, true);
+    if (!training_->is_frozen()) {
+      statistics = parameters_.results(call, result, parameters, NetworkParameters::Part::Statistics);
+    }
     call.require(operand, result, true);
     const XlaWorkspace workspace(call, [&] { return sizes_of(place).forward_workspace; });
     minuet_training_forward_arguments arguments = MINUET_TRAINING_FORWARD_ARGUMENTS_INIT;
@@ -113,14 +109,15 @@ class BackwardPassOperation final : public PassOperation {
   using PassOperation::PassOperation;
   void run(const XlaPlace& place, const XlaCall& call) override {
     std::int64_t operand = 1, result = 0;
-    const std::vector<minuet_array> parameters = operands_of(call, operand, parameters_);
+    const std::vector<minuet_array> parameters = parameters_.operands(call, operand);
     std::vector<minuet_array> out_gradients;
     for (const bool is_integer : is_integer_) {
       // Integers, the results of an argmax, have no gradient.
       out_gradients.push_back(is_integer ? minuet_array{} : call.operand(operand++).array());
     }
     const XlaArray kept = call.operand(operand++);
-    const std::vector<minuet_array> gradients = results_by_parameter(call, result, parameters, false);
+    const std::vector<minuet_array> gradients =
+        parameters_.results(call, result, parameters, NetworkParameters::Part::Trained);
     std::vector<minuet_array> input_gradients;
     for (std::int64_t i = 0; i < inputs_; ++i) {
       const bool is_wanted = training_->input_gradients() >> i & 1;
@@ -132,7 +129,7 @@ class BackwardPassOperation final : public PassOperation {
     fill(arguments, call.operand(0), parameters, workspace);
     arguments.out_gradients = out_gradients.data();
     arguments.out_gradient_count = static_cast<std::int32_t>(outputs_);
-    arguments.parameter_gradients = gradients.data();
+    arguments.parameter_gradients = list(gradients);
     arguments.input_gradients = training_->input_gradients() ? input_gradients.data() : nullptr;
     arguments.kept = kept.of<void>(XLA_FFI_DataType_U8, 1);
     arguments.kept_bytes = kept.elements();

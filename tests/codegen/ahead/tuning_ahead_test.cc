@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "codegen/tuning/search_space.h"
 #include "codegen/tuning/tuned_kernels.h"
 #include "tests/codegen/choose/examples.h"
 
@@ -23,8 +24,8 @@ TuningEnvironment environment_of(const std::string& gpu, const std::string& capa
 
 class TuningAhead : public testing::Test {
  protected:
-  llvm::Expected<ArchTuning> read(const std::vector<std::string>& archs) {
-    return read_tuning_for(store_, archs, "13.0",
+  llvm::Expected<ArchTuning> read(const std::vector<std::string>& archs, bool weight_gradients = false) {
+    return read_tuning_for(store_, archs, "13.0", weight_gradients,
                            [this](const std::string& text) { warnings_.push_back(text); });
   }
 
@@ -63,6 +64,25 @@ TEST_F(TuningAhead, R33_ResultsOfOtherKernelsOrAnotherToolkitAreLeftOut) {
   EXPECT_THAT(status.message(), HasSubstr("tuning results for sm_90a, sm_80 with"));
   EXPECT_THAT(status.message(), HasSubstr("minuet tune run"));
   EXPECT_THAT(warnings_, IsEmpty());
+}
+
+/// The kernels of warpgroups run on sm_90a alone, and so do their results.
+TEST_F(TuningAhead, ResultsForGradientsOfWeightsComeWithTheirKernels) {
+  const TuningTask task = weight_gradient_task(example_problem(), "sm_90a", kExampleRows, 20 * kExampleRows);
+  const TuningEntry entry = with_kernels_of_this_build(
+      make_entry(example_environment(), task.bucket, measured(task.default_config, 14000),
+                 {measured(task.candidates.front(), 12000), measured(task.candidates.back(), 13000)}));
+  llvm::cantFail(store_.publish(entry));
+  EXPECT_EQ(take_status(read({"sm_90a"}).takeError()).code(), StatusCode::NotFound);
+  const ArchTuning tuning = llvm::cantFail(read({"sm_90a"}, /*weight_gradients=*/true));
+  ASSERT_THAT(tuning.at("sm_90a"), ElementsAre(entry));
+  WeightGradientCandidate::Spec spec;
+  llvm::cantFail(read_gradient_config(task.bucket, task.candidates.front(), spec));
+  const std::vector<KernelRequest> requests = weight_gradient_requests(tuning.at("sm_90a"), "sm_90a");
+  ASSERT_THAT(requests, SizeIs(1));
+  EXPECT_EQ(requests[0].source.display_name, display_name(std::get<WarpgroupGradientSpec>(spec)));
+  EXPECT_THAT(weight_gradient_requests(tuning.at("sm_90a"), "sm_90"), IsEmpty());
+  EXPECT_THAT(weight_gradient_requests({example_entry()}, "sm_90a"), IsEmpty());
 }
 
 TEST_F(TuningAhead, R20_ASectionKeepsWhatItHasOfOtherBuckets) {

@@ -38,6 +38,11 @@ TEST(Arch, R23_NamesAreReadAndWritten) {
   EXPECT_EQ(capability("compute_90a"), 90);
   EXPECT_EQ(capability("sm_120"), 120);
   EXPECT_EQ(capability("compute_9"), 0);
+  EXPECT_EQ(capability_number("9.0"), 90);
+  EXPECT_EQ(capability_number("12.1"), 121);
+  for (const char* const none : {"", ".", "90", "9.", ".90", "1.00", "9.0a"}) {
+    EXPECT_EQ(capability_number(none), 0) << none;
+  }
   EXPECT_TRUE(is_ptx("compute_90"));
   EXPECT_FALSE(is_ptx("sm_90"));
 }

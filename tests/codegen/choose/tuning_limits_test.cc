@@ -77,5 +77,31 @@ TEST(TuningLimits, FusedSpecsOfTheSearchCompile) {
   }
 }
 
+/// The same of the kernels for gradients of weights.
+TEST(TuningLimits, GradientSpecsOfTheSearchCompile) {
+  llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
+  if (!compiler) MINUET_SKIP_OR_FAIL("nvrtc", llvm::toString(compiler.takeError()));
+  struct Case {
+    i32 in, out;
+    DType dtype;
+    const char* arch;
+  };
+  const std::size_t share = long_tests_wanted() ? 1000 : 3;
+  for (const Case& one : {Case{64, 64, DType::F16, "sm_90a"},
+                          {96, 96, DType::BF16, "sm_90a"},
+                          {256, 256, DType::F16, "sm_90a"},
+                          {64, 64, DType::F32, "sm_90a"},
+                          {128, 128, DType::F16, "sm_80"}}) {
+    const ConvolutionProblem forward = example_problem(one.in, one.out, one.dtype);
+    const TuningTask task = weight_gradient_task(forward, one.arch, kExampleRows, 27 * kExampleRows);
+    const std::size_t step = std::max<std::size_t>(task.candidates.size() / share, 1);
+    for (std::size_t i = 0; i < task.candidates.size(); i += step) {
+      WeightGradientCandidate::Spec spec;
+      llvm::cantFail(read_gradient_config(task.bucket, task.candidates[i], spec));
+      std::visit([&](const auto& own) { expect_compiles(**compiler, emit(own), one.arch); }, spec);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace minuet

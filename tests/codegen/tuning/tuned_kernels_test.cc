@@ -29,7 +29,10 @@ Operations differing(const KernelsDigests& before, const KernelsDigests& after) 
 
 /// A dataflow is chosen among all kernels that run a layer.
 Operations orphans_of(Operation operation) {
-  if (operation == Operation::Search || operation == Operation::Dataflow) return {operation};
+  for (const Operation apart :
+       {Operation::Search, Operation::Dataflow, Operation::WeightGradient, Operation::InputGradient}) {
+    if (operation == apart) return {operation};
+  }
   return {operation, Operation::Dataflow};
 }
 
@@ -45,6 +48,8 @@ TEST(TunedKernels, R33_GoldenDigests) {
       {Operation::Dataflow, "5f280ba7190423c04a26fa722eccd48b6dbd56bc3e0ae3fa2ddcef195a88ced6"},
       {Operation::Gemm, "d5f876f459dd5bb164ea9dad206fe888f72760fb047b24f160e84f3861fb145a"},
       {Operation::Order, "7f8cb78b8939e42ebdfd6bcb3c21dcdf34e9229ada5d1f8fdcd8042afcfd01bf"},
+      {Operation::WeightGradient, "11d8fd5f1c1eb1c17ee5a3744f8273d0b2efbdc5e42c954d772235a2fd0eb71d"},
+      {Operation::InputGradient, "d65ef65280673017c95df3a6e22830917725700fe4a3e7ab094618589ab80381"},
   };
   for (const auto& [operation, digest] : kernels_digests(tuned_families(), tuned_examples())) {
     EXPECT_EQ(digest, golden.at(operation)) << operation_name(operation);
@@ -134,6 +139,8 @@ TEST(TunedKernels, R33_AnEditOfAKernelIsJudged) {
       {"fused_convolution", {{"fused/fused_convolution.h"}, "3b854a246c8091e0"}},
       {"find_query_borders", {{"map/find_query_borders.h"}, "5a93f1cb9ffda81d"}},
       {"search_kernel_map", {{"map/search_kernel_map.h"}, "4bd04feaf2932315"}},
+      {"weight_gradient", {{"gradient/weight_gradient.h"}, "d2710ea303db1c7b"}},
+      {"weight_gradient_warpgroups", {{"gradient/weight_gradient_warpgroups.h"}, "4d0a1d59bf3ce60f"}},
       {"order_rows",
        {{"map/rank_masks.h", "map/order_rows.h", "map/order_voxels.h", "map/order_blocks.h"},
         "90f1ae1e21f44b74"}},
@@ -188,7 +195,7 @@ TEST(TunedKernels, R33_TheExamplesHaveEveryValueOfTheFusedHeuristic) {
 TEST(TunedKernels, R33_TheExamplesUseEveryOperation) {
   std::set<Operation> operations;
   for (const TuningTask& task : tuned_examples()) operations.insert(task.bucket.operation);
-  EXPECT_EQ(operations.size(), 8u);
+  EXPECT_EQ(operations.size(), 10u);
 }
 
 TEST(TunedKernels, R33_EntriesOfThisBuild) {

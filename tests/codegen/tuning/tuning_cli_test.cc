@@ -114,6 +114,8 @@ TEST(TuningCli, RefusesWhatItCannotMeasure) {
   expect_refused({"run", files.cloud, "--budget", "0"}, "--budget");
   expect_refused({"run", files.cloud, "--repeat", "2"}, "--repeat");
   expect_refused({"run", files.cloud, "--network", "nothing", "--device", "cpu"}, "'nothing'");
+  expect_refused({"run", files.cloud, "--network", files.network, "--device", "cpu", "--only-training"},
+                 "leave --only-training out");
 }
 
 }  // namespace

@@ -224,6 +224,8 @@ void check_run_arguments(Machine& machine, minuet_plan* network) {
   given.inputs = &in, given.outputs = &out;
   given.input_count = given.output_count = 1;
   given.parameters = made;  // refused, because they are not set
+  given.prepared = workspace.data();  // refused beside parameters
+  given.prepared_bytes = 1;
   check_options<minuet_run_arguments>(given, MINUET_RUN_ARGUMENTS_INIT, [&](const auto* arguments) {
     return minuet_plan_run(network, machine.device(), arguments, nullptr);
   });

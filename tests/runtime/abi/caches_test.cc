@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "codegen/bundle/bundle.h"
+#include "codegen/tuning/search_space.h"
 #include "minuet/tuning.h"
 #include "tests/codegen/cache/store_fakes.h"
 #include "tests/codegen/choose/examples.h"
@@ -88,6 +89,25 @@ TEST_F(Caches, R35_ResultsGoIntoTheBundle) {
   EXPECT_EQ(results_in_bundle(), write_tuning({entry}));
   ASSERT_EQ(minuet_precompile(farm.get(), &options, nullptr), MINUET_OK) << last_error();
   EXPECT_EQ(results_in_bundle(), write_tuning({entry})) << "without results they stay";
+
+  // Recorded programs may compute gradients of weights, and plans do not.
+  const TuningTask task = weight_gradient_task(example_problem(), kArch, kExampleRows, 20 * kExampleRows);
+  const TuningEntry gradient = with_kernels_of_this_build(make_entry(
+      environment, task.bucket, measured(task.default_config, 14000), {measured(task.candidates[0], 12000)}));
+  llvm::cantFail(store_in(results).publish(gradient));
+  const auto kernels_with = [&](auto compile) {
+    minuet_precompile_result told{};
+    told.struct_size = sizeof(told);
+    EXPECT_EQ(compile(told), MINUET_OK) << last_error();
+    return told.kernels;
+  };
+  const int64_t before =
+      kernels_with([&](auto& told) { return minuet_precompile(farm.get(), &options, &told); });
+  const auto tuned = [&](auto& told) {
+    return minuet_precompile_tuned(farm.get(), &options, results.c_str(), &told);
+  };
+  EXPECT_EQ(kernels_with(tuned), before + 1);
+  EXPECT_EQ(results_in_bundle(), write_tuning({entry, gradient}));
 
   // What cannot be done is said before any work.
   const auto expect = [&](minuet_status status, const char* directory, const char* reason) {

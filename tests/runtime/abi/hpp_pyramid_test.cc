@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <deque>
 #include <optional>
 
 namespace {
@@ -81,6 +82,34 @@ TEST_F(HppPyramidTest, OfANetwork) {
   const std::vector<float> values = output.download();
   EXPECT_NE(values[0], 7);
   EXPECT_THAT(std::vector<float>(values.begin() + 4, values.end()), ElementsAre(0, 0, 0, 0));
+  // The same with parameters that are prepared.
+  std::deque<minuet::Buffer<float>> held;
+  std::vector<minuet_array> parameters;
+  for (std::int32_t i = 0; i < network_->info().parameter_tensors; ++i) {
+    const minuet_parameter_info info = network_->parameter(i);
+    minuet_array value = {};
+    value.rank = info.rank;
+    std::size_t count = 1;
+    for (std::int32_t axis = 0; axis < info.rank; ++axis) {
+      value.shape[axis] = info.shape[axis];
+      count *= static_cast<std::size_t>(info.shape[axis]);
+    }
+    held.emplace_back(device_, std::vector<float>(count, 0.5f));
+    value.data = held.back().get();
+    parameters.push_back(value);
+  }
+  const std::int64_t prepared_bytes = minuet::prepared_bytes(*network_, "cpu", given);
+  const minuet::Buffer<char> prepared(device_, static_cast<std::size_t>(prepared_bytes));
+  minuet::prepare_parameters(*network_, device_, given, parameters, MINUET_WEIGHTS_MINUET, prepared.get(),
+                             prepared_bytes);
+  minuet_run_arguments with = given;
+  with.prepared = prepared.get(), with.prepared_bytes = prepared_bytes;
+  minuet::run(*network_, device_, with);
+  EXPECT_NE(output.download(), values);
+  parameters.pop_back();
+  EXPECT_THROW(minuet::prepare_parameters(*network_, device_, given, parameters, MINUET_WEIGHTS_MINUET,
+                                          prepared.get(), prepared_bytes),
+               minuet::Exception);
   --given.workspace_bytes;
   EXPECT_THROW(minuet::run(*network_, device_, given), minuet::Exception);
   given.map = 1;

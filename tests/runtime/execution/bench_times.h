@@ -23,6 +23,10 @@ class Event {
   void record(CUstream stream) const {
     driver_function<CUresult (*)(CUevent, CUstream)>("cuEventRecord")(event_, stream);
   }
+  /// What is enqueued on the stream from now on waits for the event.
+  void hold(CUstream stream) const {
+    driver_function<CUresult (*)(CUstream, CUevent, unsigned)>("cuStreamWaitEvent")(stream, event_, 0);
+  }
   /// Both have happened.
   double milliseconds_since(const Event& before) const {
     float passed = 0;

@@ -1,6 +1,7 @@
 // gradient_bench COMMIT [--candidates] [CLOUD...]: how long the gradients of a submanifold convolution of
 // kernel 3^3 take on the GPU, as single ops in fp16: that of the weight, that of the input, both in one graph
-// (backward), that of the bias, the list of the pairs, and the convolution itself. The clouds are those of
+// one after the other (backward) and beside each other (two branches, as in a training plan), that of the
+// bias, the list of the pairs, and the convolution itself. The clouds are those of
 // minuet bench, by default os1 and random_1e6. Prints JSON for tools/bench/results. Times are those of
 // captured work by the GPU's clock. The gradient of the weight is compared with float64 for a few weights of
 // each offset. With --candidates it compares ways to compute the gradient of the weight, on layers of 32 to
@@ -63,12 +64,12 @@ class Layer {
     list_pairs(nullptr);
   }
 
-  llvm::json::Object measure(const Stream& stream) {
+  llvm::json::Object measure(const Stream& stream, const Stream& branch) {
     const Handle<minuet_gradient_op> of_weight = op_of(MINUET_GRADIENT_WEIGHT),
                                      of_bias = op_of(MINUET_GRADIENT_BIAS);
     const std::unique_ptr<Buffer> workspace = workspace_of(of_weight.get());
     const std::unique_ptr<Buffer> bias_workspace = workspace_of(of_bias.get());
-    const auto weight = [&] { compute(of_weight.get(), *workspace, true, stream); };
+    const auto weight = [&](const Stream& on) { compute(of_weight.get(), *workspace, true, on); };
     const Plan forward = plan_of(false), input = plan_of(true);
     const Execution forward_run = make_execution(machine_, forward.get()),
                     input_run = make_execution(machine_, input.get());
@@ -81,24 +82,33 @@ class Layer {
       check(run_tensors(execution.get(), {tensor(from, rows_, channels_, DType::F16)},
                         tensor(output_, rows_, channels_, DType::F16), stream.get()));
     };
-    const double weight_ms = median_of(machine_, stream, weight);
+    const double weight_ms = median_of(machine_, stream, [&] { weight(stream); });
     const double error = error_of_weight();
     const std::vector<uint32_t> first = weight_gradient_.read<uint32_t>();
     const double input_ms = median_of(machine_, stream, [&] { run(input_run, gradient_); });
-    const double backward_ms = median_of(machine_, stream, [&] { run(input_run, gradient_), weight(); });
+    const double backward_ms =
+        median_of(machine_, stream, [&] { run(input_run, gradient_), weight(stream); });
+    const Event begun, branch_ended;
+    const double branches_ms = median_of(machine_, stream, [&] {
+      begun.record(stream.get()), begun.hold(branch.get());
+      weight(branch), branch_ended.record(branch.get());
+      run(input_run, gradient_), branch_ended.hold(stream.get());
+    });
     const double forward_ms = median_of(machine_, stream, [&] { run(forward_run, input_); });
     const double bias_ms =
         median_of(machine_, stream, [&] { compute(of_bias.get(), *bias_workspace, false, stream); });
-    std::fprintf(
-        stderr,
-        "%d channels, %lld rows, %lld pairs: backward %.1f us (weight %.1f, input %.1f), forward %.1f, "
-        "bias %.1f, error %.1e\n",
-        channels_, static_cast<long long>(rows_), static_cast<long long>(pairs_), 1000 * backward_ms,
-        1000 * weight_ms, 1000 * input_ms, 1000 * forward_ms, 1000 * bias_ms, error);
+    std::fprintf(stderr,
+                 "%d channels, %lld rows, %lld pairs: backward %.1f us (%.1f in two branches; weight %.1f, "
+                 "input %.1f), "
+                 "forward %.1f, bias %.1f, error %.1e\n",
+                 channels_, static_cast<long long>(rows_), static_cast<long long>(pairs_), 1000 * backward_ms,
+                 1000 * branches_ms, 1000 * weight_ms, 1000 * input_ms, 1000 * forward_ms, 1000 * bias_ms,
+                 error);
     return llvm::json::Object{{"channels", channels_},
                               {"rows", rows_},
                               {"pairs", pairs_},
                               {"backward_ms", backward_ms},
+                              {"backward_two_branches_ms", branches_ms},
                               {"weight_ms", weight_ms},
                               {"input_ms", input_ms},
                               {"bias_ms", bias_ms},
@@ -231,7 +241,7 @@ class Layer {
 };
 
 llvm::json::Array measure(Machine& machine, const tool::BenchCloud& cloud, bool compares) {
-  const Stream stream(machine);
+  const Stream stream(machine), branch(machine);
   stream.make_current();
   const tool::Voxelizer voxelizer = llvm::cantFail(tool::make_voxelizer());
   const tool::VoxelCloud voxels = llvm::cantFail(tool::make_variant(cloud, 0, /*thin=*/false, voxelizer));
@@ -245,7 +255,8 @@ llvm::json::Array measure(Machine& machine, const tool::BenchCloud& cloud, bool 
   for (const int32_t channels : {32, 64, 96, 128, 256}) {
     if (!compares && channels != 64 && channels != 256) continue;
     Layer layer(machine, made, voxels.count(), pair_count(made), channels);
-    llvm::json::Array results = compares ? layer.compare(stream) : llvm::json::Array{layer.measure(stream)};
+    llvm::json::Array results =
+        compares ? layer.compare(stream) : llvm::json::Array{layer.measure(stream, branch)};
     for (llvm::json::Value& result : results) {
       (*result.getAsObject())["cloud"] = cloud.name;
       layers.push_back(std::move(result));

@@ -8,7 +8,8 @@
 #include "runtime/abi/context.h"
 #include "runtime/network/shipped_network.h"
 #include "runtime/plan/compiled_plan.h"
-#include "runtime/tuning/tune_network.h"
+#include "runtime/tuning/map_groups.h"
+#include "runtime/tuning/network_meter.h"
 #include "tests/codegen/choose/examples.h"
 
 namespace minuet {

@@ -300,9 +300,9 @@ TEST_P(TuningTest, RefusesWhatCannotBeTuned) {
   options.budget_seconds = -1;
   expect(here_, MINUET_INVALID_ARGUMENT, "budget_seconds is -1");
   options.budget_seconds = 0;
-  options.reserved = 1;
-  expect(here_, MINUET_INVALID_ARGUMENT, "reserved");
-  options.reserved = 0;
+  options.training = 3;
+  expect(here_, MINUET_INVALID_ARGUMENT, "training is 3");
+  options.training = 0;
   options.directory = "results";
   expect(here_, MINUET_INVALID_ARGUMENT, "not an absolute path");
   const std::string file = folder_ + "/file";

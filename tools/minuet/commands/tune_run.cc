@@ -205,6 +205,10 @@ void add_tune_run(CLI::App& run, Arguments& arguments) {
       ->transform(kNumber)
       ->check(CLI::Range(0.001, 1e6));
   run.add_flag("--exhaustive", arguments.exhaustive, "measure every candidate, without a time limit");
+  run.add_flag("--training", arguments.training,
+               "also measure the kernels for the gradients of weights and inputs in a training step");
+  run.add_flag("--only-training", arguments.only_training,
+               "measure nothing but what --training adds, and keep the other results");
   add_count(run, "--repeat", arguments.repeat, 3, 10000,
             "timed runs of each cloud in each round of measurements; default: 16 on a GPU, 5 on the CPU");
   add_tune_network(run, arguments);
@@ -217,6 +221,11 @@ llvm::Error tune_run(const Arguments& arguments) {
   if (names.empty()) names.assign(std::begin(kGenerated), std::end(kGenerated));
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(names, files));
   MINUET_ASSIGN(const TuneSession session, open_tune_session(arguments, /*read_only=*/false));
+  if (arguments.only_training && session.facts.is_cpu()) {
+    return bad_input(
+        "the CPU has one kernel for each gradient, so that there is nothing to choose: leave --only-training "
+        "out, or name a GPU with --device");
+  }
   NetworkChoice network = arguments.network;
   MINUET_ASSIGN(const std::optional<OwnVoxels> own, find_own_voxels(network.network));
   if (own) {
@@ -242,6 +251,7 @@ llvm::Error tune_run(const Arguments& arguments) {
   tuning.repeats = arguments.repeat;
   tuning.budget_seconds = arguments.budget;
   tuning.exhaustive = arguments.exhaustive ? 1 : 0;
+  tuning.training = arguments.only_training ? 2 : arguments.training ? 1 : 0;
   tuning.progress = on_progress;
   tuning.skipped = on_skip;
   tuning.cancelled = [](void*) { return static_cast<int32_t>(is_interrupted()); };

@@ -60,10 +60,11 @@ struct Arguments {
   int variants = 0;
   /// Counts the inferences before the timing. The value 0 means 20 on a GPU and 1 on the CPU.
   int warm_up = 0;
-  bool training = false;  ///< Tells whether `bench` times steps of training.
+  bool training = false;  ///< Tells whether `bench` times, or `tune` measures, steps of training.
   int branches = 0;       ///< Counts the branches of their backward passes. 0 means that the library chooses.
   double budget = 0;      ///< Limits the time of tuning in seconds. The value 0 means the library's default.
   bool exhaustive = false;
+  bool only_training = false;  ///< Tells whether `tune` measures nothing else.
   // `minuet precompile` uses the following members.
 
   /// Lists architectures to compile for. An empty list means sm_90a, or with --from the architectures in that

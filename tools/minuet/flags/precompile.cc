@@ -17,13 +17,15 @@ With --weights, the kernels are those of the network with that file, and of its 
 gives. Without --weights, a head has kernels if the network's JSON gives the number of its "classes".
 
 With --tuned, or --tuning DIR, the kernels that results of `minuet tune run` choose on GPUs of each
-architecture are compiled too (with --from, the list must name them), and the results go into the bundles.
-With these bundles, `minuet run --tuned` and minuet_context_load_tuning need no folder and no compiler.
+architecture are compiled too (with --from, the list must name them, except those for the gradients of
+weights), and the results go into the bundles. With these bundles, `minuet run --tuned` and
+minuet_context_load_tuning need no folder and no compiler.
 
 A bundle is used if MINUET_BUNDLE_PATH (files or folders, separated by colons) or minuet_context_add_bundle
 names it, if it is beside libminuet, or if minuet_context_add_bundle_memory gives its bytes. --arch compute_90
 makes PTX, which the driver compiles for any GPU from sm_90 on, for programs that ask for it (bundle_ptx of
-minuet_context_options). With MINUET_RECORD=requests.jsonl, any program records the kernels that no bundle had.
+minuet_context_options). With MINUET_RECORD=requests.jsonl, any program records the kernels that no bundle
+had, also those of training plans, which have no other way into bundles.
 
 The JSON has `compiled`, `found`, `failed`, `kernels`, `bytes`, `seconds` and `bundles` [`arch`, `path`,
 `sha256`, `bytes`]. Exit codes: 0 all kernels are present, 1 some failed, 2 a flag is wrong, 130 Ctrl-C.

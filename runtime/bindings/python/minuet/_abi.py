@@ -1497,6 +1497,8 @@ class minuet_run_arguments(Structure):
     input_count: int
     output_count: int
     parameters: int | None
+    prepared: int | None
+    prepared_bytes: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("ext", c_void_p),
@@ -1512,6 +1514,8 @@ class minuet_run_arguments(Structure):
         ("input_count", c_int32),
         ("output_count", c_int32),
         ("parameters", c_void_p),
+        ("prepared", c_void_p),
+        ("prepared_bytes", c_int64),
     ]
 
 
@@ -1860,7 +1864,7 @@ class minuet_tuning_options(Structure):
     repeats: int
     budget_seconds: float
     exhaustive: int
-    reserved: int
+    training: int
     directory: bytes | None
     progress: Any
     skipped: Any
@@ -1874,7 +1878,7 @@ class minuet_tuning_options(Structure):
         ("repeats", c_int32),
         ("budget_seconds", c_double),
         ("exhaustive", c_int32),
-        ("reserved", c_int32),
+        ("training", c_int32),
         ("directory", c_char_p),
         ("progress", minuet_tuning_options_progress),
         ("skipped", minuet_tuning_options_skipped),
@@ -2064,6 +2068,8 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_pyramid_rows": (c_int, (c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p)),
     "minuet_pyramid_export_pairs": (c_int, (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_int64, c_void_p, c_void_p)),
     "minuet_plan_run_bytes": (c_int, (c_void_p, c_char_p, POINTER(minuet_run_arguments), c_void_p)),
+    "minuet_plan_prepared_bytes": (c_int, (c_void_p, c_char_p, POINTER(minuet_run_arguments), c_void_p)),
+    "minuet_plan_prepare_parameters": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments), POINTER(minuet_array), c_int32, c_int32, c_void_p, c_int64, c_void_p)),
     "minuet_plan_run_load": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments))),
     "minuet_plan_run": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments), c_void_p)),
     "minuet_devoxelize_gradient_create": (c_int, (c_void_p, POINTER(minuet_devoxelize_options), c_void_p)),

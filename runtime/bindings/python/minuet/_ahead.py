@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from . import _abi
 from ._arrays import device_view
@@ -158,6 +158,7 @@ def tune(
     budget_seconds: float = 0.0,
     repeats: int = 0,
     exhaustive: bool = False,
+    training: bool | Literal["only"] = False,
     progress: Callable[[TuningProgress], object] | None = None,
     skipped: Callable[[TuningSkip], object] | None = None,
     cancelled: Callable[[], bool] | None = None,
@@ -171,6 +172,8 @@ def tune(
         budget_seconds: in which the call is to end; 0: 120.
         repeats: timed runs of each cloud in a round; 0: 16 on a GPU, 5 on the CPU.
         exhaustive: every candidate, whatever the time.
+        training: also the kernels for the gradients of weights and of inputs, in a training step of the network;
+            "only": nothing else.
         progress, skipped: called with how far it is, and with candidates that do not run.
         cancelled: asked between runs; True stops soon.
 
@@ -189,6 +192,7 @@ def tune(
     )
     options.clouds, options.cloud_count = table, len(views)
     options.repeats, options.budget_seconds, options.exhaustive = repeats, budget_seconds, int(exhaustive)
+    options.training = 2 if training == "only" else int(training)
     options.directory = path_bytes(directory)
 
     def on_progress(pointer: Any, user: object) -> None:

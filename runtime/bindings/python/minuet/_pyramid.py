@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from ._operands import int32_output, memory_view
 from ._parameters import Parameters
 from ._plan import Plan
 from ._sets import Bounds, set_bounds
-from ._types import Axes, KernelShape, Purpose, SetOrder, axes
+from ._types import Axes, KernelShape, Purpose, SetOrder, WeightsOrder, axes, choose
 
 
 @dataclass(frozen=True)
@@ -266,6 +266,56 @@ class Pyramid(Handle):
             call("minuet_plan_run_bytes", plan, arch.encode(), ctypes.byref(arguments), ctypes.byref(size))
         return size.value
 
+    def prepared_bytes(self, plan: Plan, arch: str, *, kernel_map: int = 0, set_order: SetOrder = SetOrder(0)) -> int:
+        """Returns the bytes of the memory of prepare(). The plan must be compiled for `arch`."""
+        arguments = _abi.minuet_run_arguments(struct_size=ctypes.sizeof(_abi.minuet_run_arguments))
+        arguments.map, arguments.set_order = kernel_map, int(set_order)
+        size = ctypes.c_int64()
+        with using(self) as (arguments.pyramid,):
+            call("minuet_plan_prepared_bytes", plan, arch.encode(), ctypes.byref(arguments), ctypes.byref(size))
+        return size.value
+
+    def prepare(
+        self,
+        plan: Plan,
+        device: Device,
+        values: Mapping[str, Any],
+        *,
+        kernel_map: int = 0,
+        set_order: SetOrder = SetOrder(0),
+        order: WeightsOrder | str = WeightsOrder.AS_DESCRIBED,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """Writes the parameters of a plan to memory of the caller, in the form that its runs on this pyramid read
+        (`prepared` of run()). Only enqueues, once memory is there, and keeps nothing.
+
+        Args:
+            values: one array for each parameter, float32 in memory of the device.
+            order: of weights, as for Parameters.set.
+            out: memory of prepared_bytes, which begins on a multiple of 16 bytes; None: new memory.
+        """
+        handle = stream_handle(stream)
+        infos = plan.parameters
+        missing = [info.name for info in infos if info.name not in values]
+        if missing:
+            raise ValueError(f"parameters without a value: {', '.join(missing[:8])}; give all of them")
+        arguments = _abi.minuet_run_arguments(struct_size=ctypes.sizeof(_abi.minuet_run_arguments))
+        arguments.map, arguments.set_order = kernel_map, int(set_order)
+        if out is None:
+            size = self.prepared_bytes(plan, device.arch, kernel_map=kernel_map, set_order=set_order)
+            out = device.empty(size, "uint8", handle)
+        views = [
+            (device_view(values[info.name], device, handle, f"the parameter {info.name!r}"), info.name)
+            for info in infos
+        ]
+        table, place = array_table(views), memory_view(out, device, handle, "out").memory
+        chosen = choose(WeightsOrder, order, "order")
+        with using(self) as (arguments.pyramid,):
+            pointer = ctypes.byref(arguments)
+            call("minuet_plan_prepare_parameters", plan, device, pointer, table, len(views), chosen, *place, handle)
+        return out
+
     def load_run(
         self,
         plan: Plan,
@@ -291,6 +341,7 @@ class Pyramid(Handle):
         set_order: SetOrder = SetOrder(0),
         workspace: Any = None,
         parameters: Parameters | None = None,
+        prepared: Any = None,
         out: Any = None,
         output_rows: int | None = None,
         stream: Any = None,
@@ -306,6 +357,7 @@ class Pyramid(Handle):
                 back at the end of the call, so that on a GPU the call waits for the work. Give one where the call must
                 only enqueue.
             parameters: values in place of the plan's own.
+            prepared: the same as memory that prepare() has written for this plan and this pyramid.
             out: the array, or arrays, to write to; None: new ones.
             output_rows: the capacity of the output's level, which a single op needs without `out`.
         """
@@ -321,6 +373,9 @@ class Pyramid(Handle):
             size = self.run_bytes(plan, device.arch, kernel_map=kernel_map, set_order=set_order)
             workspace = device.empty(size, "uint8", handle)
         arguments.workspace, arguments.workspace_bytes = memory_view(workspace, device, handle, "workspace").memory
+        if prepared is not None:
+            found = memory_view(prepared, device, handle, "prepared", is_written=False)
+            arguments.prepared, arguments.prepared_bytes = found.memory
         views = [input_view(given, info, device, handle) for given, info in zip(inputs, infos[0], strict=True)]
         if out is None:
             is_network = plan.info.maps == 0

@@ -239,8 +239,8 @@ static void tune_wrongly(const world* world, const minuet_tuning_options* good) 
   REFUSED(INVALID_ARGUMENT, "struct_size",
           minuet_tune(own, plan, device, WITH(struct_size = 0), INFO(tuning)));
   REFUSED(INVALID_ARGUMENT, "ext", minuet_tune(own, plan, device, WITH(ext = &base), INFO(tuning)));
-  REFUSED(INVALID_ARGUMENT, "reserved is 1",
-          minuet_tune(own, plan, device, WITH(reserved = 1), INFO(tuning)));
+  REFUSED(INVALID_ARGUMENT, "training is 3",
+          minuet_tune(own, plan, device, WITH(training = 3), INFO(tuning)));
   REFUSED(INVALID_ARGUMENT, "clouds", minuet_tune(own, plan, device, WITH(clouds = NULL), INFO(tuning)));
   REFUSED(INVALID_ARGUMENT, "cloud 0", minuet_tune(own, plan, device, WITH(clouds = &none), INFO(tuning)));
   REFUSED(INVALID_ARGUMENT, "cloud 0", minuet_tune(own, plan, device, WITH(clouds = &empty), INFO(tuning)));

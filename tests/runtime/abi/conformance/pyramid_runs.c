@@ -120,9 +120,108 @@ static void ask_for_bytes(const world* world, const op_run* op) {
   EXPECT(out.numbers[0] == op->workspace_bytes);
 }
 
+static void ask_for_prepared_bytes(const world* world, const op_run* op) {
+  minuet_plan* const plan = op->plan;
+  const char* const arch = world->arch;
+  minuet_run_arguments given, base = sizes_of(world);
+#define REFUSED_WITH(words, change) \
+  REFUSED(INVALID_ARGUMENT, words, minuet_plan_prepared_bytes(plan, arch, WITH(change), out.numbers))
+  REFUSED(INVALID_ARGUMENT, "plan is null", minuet_plan_prepared_bytes(NULL, arch, &base, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "arch is null", minuet_plan_prepared_bytes(plan, NULL, &base, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "arguments is null", minuet_plan_prepared_bytes(plan, arch, NULL, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "bytes is null", minuet_plan_prepared_bytes(plan, arch, &base, NULL));
+  REFUSED_WITH("struct_size is 15", struct_size = 15);
+  REFUSED_WITH("pyramid is null", pyramid = NULL);
+  REFUSED_WITH("map is 3", map = 3);
+  REFUSED_WITH("set_order is 8", set_order = 8);
+#undef REFUSED_WITH
+  REFUSED(FAILED_PRECONDITION, "call minuet_plan_compile",
+          minuet_plan_prepared_bytes(plan, "sm_80", &base, out.numbers));
+  ACCEPTED(minuet_plan_prepared_bytes(plan, arch, &base, out.numbers));
+  EXPECT(out.numbers[0] >= 2 * VOLUME * IN * OUT);
+}
+
 /* A row of `plan` with one change of the arguments. */
 #define REFUSED_WITH(wanted, words, change) \
   REFUSED(wanted, words, minuet_plan_run(plan, device, WITH(change), NULL))
+
+static minuet_array weight_of(float* data) {
+  minuet_array weight = {0};
+  weight.data = data;
+  weight.rank = 3;
+  weight.shape[0] = VOLUME;
+  weight.shape[1] = IN;
+  weight.shape[2] = OUT;
+  return weight;
+}
+
+/* Prepares the weight of a plan without values, and runs with it. */
+static void prepare_parameters(const world* world, const op_run* op) {
+  minuet_plan* const plan = op->bare;
+  minuet_device* const device = world->device;
+  const minuet_weights_order order = MINUET_WEIGHTS_MINUET;
+  minuet_run_arguments given, sizes = sizes_of(world), base = arguments_of(world, op);
+  uint16_t answer[CAPACITY * OUT];
+  int64_t bytes = 0;
+  float* const data = (float*)device_memory(world, world->weight, sizeof(float) * VOLUME * IN * OUT);
+  const minuet_array weight = weight_of(data);
+  minuet_array wrong = weight;
+  char* prepared;
+  MUST(minuet_plan_prepared_bytes(plan, world->arch, &sizes, &bytes));
+  prepared = device_memory(world, NULL, bytes);
+#define REFUSED_VALUE(words, change) \
+  (wrong = weight, change,           \
+   REFUSED(INVALID_ARGUMENT, words,  \
+           minuet_plan_prepare_parameters(plan, device, &sizes, &wrong, 1, order, prepared, bytes, NULL)))
+  REFUSED(INVALID_ARGUMENT, "plan is null",
+          minuet_plan_prepare_parameters(NULL, device, &sizes, &weight, 1, order, prepared, bytes, NULL));
+  REFUSED(INVALID_ARGUMENT, "device is null",
+          minuet_plan_prepare_parameters(plan, NULL, &sizes, &weight, 1, order, prepared, bytes, NULL));
+  REFUSED(INVALID_ARGUMENT, "arguments is null",
+          minuet_plan_prepare_parameters(plan, device, NULL, &weight, 1, order, prepared, bytes, NULL));
+  REFUSED(INVALID_ARGUMENT, "values is null",
+          minuet_plan_prepare_parameters(plan, device, &sizes, NULL, 1, order, prepared, bytes, NULL));
+  REFUSED(INVALID_ARGUMENT, "value_count is -1",
+          minuet_plan_prepare_parameters(plan, device, &sizes, &weight, -1, order, prepared, bytes, NULL));
+  REFUSED(INVALID_ARGUMENT, "0 values are given",
+          minuet_plan_prepare_parameters(plan, device, &sizes, &weight, 0, order, prepared, bytes, NULL));
+  REFUSED(INVALID_ARGUMENT, "order is -1",
+          minuet_plan_prepare_parameters(plan, device, &sizes, &weight, 1, -1, prepared, bytes, NULL));
+  REFUSED(INVALID_ARGUMENT, "order is 99",
+          minuet_plan_prepare_parameters(plan, device, &sizes, &weight, 1, 99, prepared, bytes, NULL));
+  REFUSED(INVALID_ARGUMENT, "prepared is null",
+          minuet_plan_prepare_parameters(plan, device, &sizes, &weight, 1, order, NULL, bytes, NULL));
+  REFUSED(INVALID_ARGUMENT, "multiple of 16",
+          minuet_plan_prepare_parameters(plan, device, &sizes, &weight, 1, order, prepared + 4, bytes, NULL));
+  REFUSED(RESOURCE_EXHAUSTED, "prepared has",
+          minuet_plan_prepare_parameters(plan, device, &sizes, &weight, 1, order, prepared, bytes - 1, NULL));
+  REFUSED(RESOURCE_EXHAUSTED, "prepared has -1 bytes",
+          minuet_plan_prepare_parameters(plan, device, &sizes, &weight, 1, order, prepared, -1, NULL));
+  REFUSED(FAILED_PRECONDITION, "not loaded",
+          minuet_plan_prepare_parameters(plan, world->other_device, &sizes, &weight, 1, order, prepared,
+                                         bytes, NULL));
+  REFUSED_VALUE("weight", wrong.shape[2] = OUT + 1);
+  REFUSED_VALUE("it must be f32", wrong.element = MINUET_ELEMENT_F16);
+  REFUSED_VALUE("overlap", wrong.data = prepared);
+#undef REFUSED_VALUE
+  given = sizes, given.map = 9;
+  REFUSED(INVALID_ARGUMENT, "map is 9",
+          minuet_plan_prepare_parameters(plan, device, &given, &weight, 1, order, prepared, bytes, NULL));
+  ACCEPTED(minuet_plan_prepare_parameters(plan, device, &sizes, &weight, 1, order, prepared, bytes, NULL));
+  base.prepared = prepared, base.prepared_bytes = bytes;
+  REFUSED_WITH(INVALID_ARGUMENT, "prepared is null", prepared = NULL);
+  REFUSED_WITH(INVALID_ARGUMENT, "multiple of 16", prepared = prepared + 8);
+  REFUSED_WITH(RESOURCE_EXHAUSTED, "prepared has", prepared_bytes = bytes - 1);
+  REFUSED_WITH(RESOURCE_EXHAUSTED, "prepared has -1 bytes", prepared_bytes = -1);
+  REFUSED_WITH(INVALID_ARGUMENT, "choose one of them", parameters = op->other);
+  REFUSED_WITH(INVALID_ARGUMENT, "the workspace and the prepared parameters overlap", workspace = prepared);
+  ACCEPTED(minuet_plan_run(plan, device, &base, NULL));
+  read_device(world, answer, world->poisoned, sizeof(answer));
+  for (int i = 0; i < CAPACITY * OUT; ++i) EXPECT(answer[i] == 0);
+  poison_device(world);
+  MUST(minuet_device_free(world->device, prepared));
+  MUST(minuet_device_free(world->device, data));
+}
 
 static void run_wrong_plans(const world* world, const op_run* op) {
   minuet_plan* const plan = op->plan;
@@ -211,7 +310,7 @@ static void run_rightly(const world* world, const op_run* op) {
   minuet_device* const device = world->device;
   minuet_run_arguments given, base = arguments_of(world, op);
   uint16_t answer[CAPACITY * OUT];
-  minuet_array weight = {0};
+  minuet_array weight;
   MUST(minuet_pyramid_build(world->pyramid, device,
                             &(minuet_pyramid_arguments){.struct_size = sizeof(minuet_pyramid_arguments),
                                                         .buffer = world->buffer,
@@ -225,11 +324,7 @@ static void run_rightly(const world* world, const op_run* op) {
   read_device(world, answer, world->poisoned, sizeof(answer));
   for (int i = 0; i < CAPACITY * OUT; ++i) EXPECT(answer[i] == 0);
   poison_device(world);
-  weight.data = (void*)world->weight;
-  weight.rank = 3;
-  weight.shape[0] = VOLUME;
-  weight.shape[1] = IN;
-  weight.shape[2] = OUT;
+  weight = weight_of((float*)world->weight);
   weight.on_host = 1;
   MUST(minuet_parameters_set(op->unset, NULL, &weight, 1, MINUET_WEIGHTS_MINUET, NULL));
   ACCEPTED(minuet_plan_run(plan, device, WITH(parameters = op->unset), NULL));
@@ -282,12 +377,14 @@ void call_pyramid_runs(world* world) {
   op_run op = {0};
   open_op(world, &op);
   ask_for_bytes(world, &op);
+  ask_for_prepared_bytes(world, &op);
   run_wrong_plans(world, &op);
   run_with_wrong_memory(world, &op);
   run_with_wrong_lists(world, &op);
   run_with_wrong_arrays(world, &op);
   load_runs(world, &op);
   run_rightly(world, &op);
+  prepare_parameters(world, &op);
   run_networks(world, &op);
   close_op(world, &op);
 }

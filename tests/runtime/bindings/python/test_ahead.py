@@ -156,6 +156,9 @@ def test_tune(context, cpu, generator, tmp_path):
     again = minuet.Plan.network(tuned, "minkunet42", channels=CHANNELS)
     assert all(choice.origin == "user" for choice in again.tuning())
     assert plan.tuning() == ()
+    # The CPU chooses no kernels of gradients.
+    nothing = minuet.tune(context, plan, cpu, clouds, directory=tmp_path, training="only")
+    assert (nothing.tried, nothing.decided) == (0, 0)
     with pytest.raises(minuet.CancelledError):
         minuet.tune(context, plan, cpu, clouds, directory=tmp_path, cancelled=lambda: True)
     with pytest.raises(ZeroDivisionError):

@@ -348,6 +348,37 @@ def test_pyramid_of_a_network(device, context, cloud, features):
     np.testing.assert_array_equal(target[source], np.arange(300))
 
 
+def test_prepared_parameters(device, context, cloud, features, generator):
+    """They give the bits of Parameters, in new memory and in the caller's."""
+    options = {"channels": CHANNELS, "dataflow": "fused", "without_values": True}
+    plan = minuet.Plan.network(context, "minkunet42", **options)
+    plan.load(device)
+    pyramid = minuet.Pyramid(context, network=plan, level_capacity=[300] * plan.info.levels)
+    pyramid.load(device)
+    buffer, x = pyramid.build(device, device.to_device(cloud)), device.to_device(features)
+    given = {}
+    for item in plan.parameters:
+        value = generator.normal(size=item.shape).astype(np.float32) / 4
+        given[item.name] = abs(value) + 1 if item.name.endswith("running_var") else value
+    values = minuet.Parameters(plan, device)
+    values.set(given)
+    expected = device.to_host(pyramid.run(plan, device, buffer, x, parameters=values))
+    on_device = {name: device.to_device(value) for name, value in given.items()}
+    size = pyramid.prepared_bytes(plan, device.arch)
+    own = device.to_device(np.full(size, 255, np.uint8))
+    assert pyramid.prepare(plan, device, on_device, order="minuet", out=own) is own
+    for prepared in (own, pyramid.prepare(plan, device, on_device)):
+        result = device.to_host(pyramid.run(plan, device, buffer, x, prepared=prepared))
+        np.testing.assert_array_equal(result, expected)
+    first = next(iter(given))
+    with pytest.raises(ValueError, match=f"parameters without a value: {first}"):
+        pyramid.prepare(plan, device, {name: value for name, value in on_device.items() if name != first})
+    with pytest.raises(minuet.InvalidArgumentError, match="choose one of them"):
+        pyramid.run(plan, device, buffer, x, prepared=own, parameters=values)
+    with pytest.raises(minuet.ResourceExhaustedError, match="prepared has"):
+        pyramid.prepare(plan, device, on_device, out=device.empty(size - 1, "uint8"))
+
+
 def test_pyramid_of_single_ops(device, context, generator):
     cloud = oracle.make_cloud(generator, 60)
     x = generator.normal(size=(64, 8)).astype(np.float32)

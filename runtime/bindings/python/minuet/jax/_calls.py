@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ._registration import TARGETS
+from ._target import current
+
+
+class ParameterForm(enum.IntEnum):
+    """How a custom call takes parameters: the values of its attribute `parameters`."""
+
+    NONE = 0
+    EACH = 1
+    FLAT = 2
+    PREPARED = 3
+
 
 #: The shape and the dtype of a result.
 Result = tuple[Sequence[int], Any]
@@ -27,6 +40,36 @@ def alike(*arrays: Any) -> tuple[Any, ...]:
         made.append(jax.lax.pcast(array, missing, to="varying") if missing else array)
     result: tuple[Any, ...] = jax.tree_util.tree_unflatten(structure, made)
     return result
+
+
+def staged(array: Any, sign: Any) -> Any:
+    """Returns a copy of an operand of a custom call, in memory of the program, where that saves time on a GPU.
+
+    XLA makes custom calls parts of a command buffer (a CUDA graph). Where the address of an operand or a result of a
+    call differs from that of the last execution, XLA calls it again to record its launches anew, which takes longer
+    than a small network runs. Operands of a program that are new in each execution have new addresses, but the memory
+    that a program has for itself has mostly the same one. So the costly call reads a copy, and XLA updates only the
+    kernel that copies, or the one of the user's op that it is fused with. The copy is an op that changes no value, and
+    XLA cannot know that.
+
+    Args:
+        sign: int32 [1 or more] that is not negative, of a result of a custom call; not used for arrays of int32.
+    """
+    if not isinstance(array, jax.core.Tracer) or current().arch == "cpu":
+        return array
+    least = np.iinfo(np.int32).min
+    if array.dtype == jnp.int32:
+        # Neither the least number nor its neighbour is a coordinate or a count.
+        return jnp.maximum(array, np.int32(least + 1))
+    return jnp.where(sign[0] > least, array, jnp.zeros((), array.dtype))
+
+
+def repeated(count: Any) -> Any:
+    """Returns a count, int32 [1], as an array that is larger than results of one number. XLA may put a small copy
+    (staged()) into the memory of such a result, whose address differs in each execution."""
+    if not isinstance(count, jax.core.Tracer) or current().arch == "cpu":
+        return count
+    return jnp.broadcast_to(count, (64,))
 
 
 def _struct(operand: Any, shape: Sequence[int], dtype: Any) -> jax.ShapeDtypeStruct:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._types import CloudStatus, Purpose
-from ._calls import call
+from ._calls import call, repeated, staged
 from ._geometry import Form, Geometry
 
 if TYPE_CHECKING:
@@ -113,15 +113,17 @@ def build(geometry: Geometry | Network, sizes: tuple[int, int], coordinates: Any
         raise ValueError(
             f"there are {coordinates.shape[0]} coordinates, and the first level has a capacity of {form.capacities[0]}"
         )
+    count = row_count(count, coordinates.shape[0])
     levels = len(form.capacities)
     results = [((sizes[0],), jnp.uint8), ((1 + levels,), jnp.int32), ((1,), jnp.uint32)]
     buffer, counts, status = call(
         "minuet_pyramid",
         results,
-        [coordinates, row_count(count, coordinates.shape[0])],
+        [staged(coordinates, count), repeated(staged(count, count))],
         workspace=sizes[1],
         **form.attributes,
     )
+    status = staged(status, counts)
     is_used = jnp.arange(coordinates.shape[0], dtype=jnp.int32) < counts[1]
     points = padded(jnp.where(is_used[:, None], coordinates, 0), form.capacities[0])
     return points, buffer, counts, status

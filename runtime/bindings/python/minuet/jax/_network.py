@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias, overload
 
 import jax
 import jax.numpy as jnp
@@ -15,11 +15,15 @@ from .._plan import Plan
 from .._pyramid import Pyramid
 from .._training import Training, TrainingSizes
 from .._types import Dataflow
-from ._calls import Result, alike, call
+from ._calls import ParameterForm, Result, alike, call, staged
 from ._cloud import Array, Cloud, build
+from ._flat import Flat
 from ._geometry import FORMAT, Form, Numbers, bytes_for, head_numbers, int_array
 from ._plans import bytes_of
 from ._target import Target, context, current
+
+#: The parameters of a network: by their names, or as one array (Network.flatten, Network.prepare).
+Parameters: TypeAlias = Mapping[str, Any] | Array
 
 
 class Network:
@@ -100,6 +104,8 @@ class Network:
         #: The names of the parameters that are running statistics of batch norms.
         self.statistics = tuple(name for name in self.parameters if is_statistic(name))
         self.has_new_statistics = bool(self.statistics) and not frozen_batch_norms
+        #: Where each parameter lies in the array of flatten().
+        self.flat = Flat({name: struct.shape for name, struct in self.parameters.items()})
 
     @property
     def form(self) -> Form:
@@ -112,11 +118,47 @@ class Network:
         points, buffer, counts, status = build(self, bytes_for(self._pyramid), coordinates, count)
         return Cloud(points, buffer, counts, status, {}, self)
 
-    def __call__(self, parameters: Mapping[str, Any], cloud: Cloud, *features: Any) -> Array | tuple[Array, ...]:
+    def flatten(self, parameters: Mapping[str, Any]) -> Array:
+        """Returns all parameters as one array, float32 [elements], which calls of the network and train() take in
+        place of them. A program then has one operand, one gradient and one step of an optimizer for all of them, which
+        costs less than one for each. The running statistics of batch norms are at its end."""
+        return self.flat.join(dict(zip(self.parameters, self.values(parameters), strict=True)))
+
+    def unflatten(self, flat: Any) -> dict[str, Array]:
+        """Returns the parameters of flatten() by their names, or gradients of them."""
+        return self.flat.split(self.flat.require(flat, "the parameters"))
+
+    def with_statistics(self, flat: Any, statistics: Any) -> Array:
+        """Returns the parameters of flatten() with the running statistics that train() has given for them."""
+        array = self.flat.require(flat, "the parameters")
+        return array.at[self.flat.trained :].set(statistics) if self.statistics else array
+
+    def prepare(self, parameters: Parameters) -> Array:
+        """Returns the parameters as the kernels of calls of the network read them, uint8 [bytes]: batch norms are
+        folded, and weights have the dtype of the network. Calls take this array in place of the parameters, and do not
+        prepare them in each call then. It serves this network on devices of the kind for which it is traced."""
+        if not self.parameters:
+            raise ValueError("the network has no parameters to prepare")
+        values, form = self._given(parameters)
+        if form == ParameterForm.PREPARED:
+            raise ValueError("the parameters are prepared already")
+        (made,) = call(
+            "minuet_prepare",
+            [((_prepared_bytes(self, current()),), jnp.uint8)],
+            [value.astype(jnp.float32) for value in values],
+            map=np.int64(0),
+            parameters=np.int64(form),
+            statistics=_numbers_of(self),
+            **self.form.attributes,
+        )
+        return made
+
+    def __call__(self, parameters: Parameters, cloud: Cloud, *features: Any) -> Array | tuple[Array, ...]:
         """Runs the network at inference.
 
         Args:
-            parameters: one array for each entry of `parameters`, of any floating-point dtype.
+            parameters: one array for each entry of `parameters`, of any floating-point dtype; or that of flatten() or
+                of prepare().
             cloud: of pyramid().
             features: one array for each input: [capacity of its level, channels]. Rows of the first level are in the
                 order of the coordinates.
@@ -125,26 +167,34 @@ class Network:
             The output, or a tuple of as many as the network has.
         """
         arrays, results = self._operands(cloud, features)
+        values, form = self._given(parameters)
         made = call(
             "minuet_run",
             results,
-            [cloud.buffer, *arrays, *self.values(parameters)],
+            [cloud.buffer, *_staged(arrays, cloud), *values],
             workspace=_workspace(self, current()),
             map=np.int64(0),
-            parameters=np.int64(len(self.parameters) > 0),
+            parameters=np.int64(form),
+            statistics=_numbers_of(self),
             **self.form.attributes,
         )
         return made[0] if len(made) == 1 else made
 
+    @overload
     def train(
         self, parameters: Mapping[str, Any], cloud: Cloud, *features: Any
-    ) -> tuple[Array | tuple[Array, ...], dict[str, Array]]:
+    ) -> tuple[Array | tuple[Array, ...], dict[str, Array]]: ...
+    @overload
+    def train(self, parameters: Array, cloud: Cloud, *features: Any) -> tuple[Array | tuple[Array, ...], Array]: ...
+    def train(
+        self, parameters: Parameters, cloud: Cloud, *features: Any
+    ) -> tuple[Array | tuple[Array, ...], dict[str, Array] | Array]:
         """Runs the network in training: batch norms use the statistics of the batch. Differentiable by parameters and
         features, in one more call. Arguments are those of a call of the network; the parameters are float32.
 
         Returns:
-            The output, or a tuple of as many as the network has, and the new running statistics by their names, which
-            replace those of the parameters.
+            The output, or a tuple of as many as the network has, and the new running statistics, which replace those
+            of the parameters: by their names, or for the array of flatten() as one array for with_statistics().
 
         Raises:
             ValueError: the network was made without is_trained, or as for inference.
@@ -152,15 +202,40 @@ class Network:
         if self._training is None:
             raise ValueError("this network is for inference only: make it with is_trained=True")
         arrays, _ = self._operands(cloud, features)
-        values = [array.astype(jnp.float32) for array in self.values(parameters)]
-        outputs, new = _train(self, *alike(cloud.buffer, values, arrays))
+        values, form = self._given(parameters)
+        if form == ParameterForm.PREPARED:
+            raise ValueError("prepared parameters have no gradients: give the parameters themselves to train()")
+        is_flat = form == ParameterForm.FLAT
+        values = [array.astype(jnp.float32) for array in values]
+        outputs, new = _train(self, is_flat, *alike(cloud.buffer, values, _staged(arrays, cloud)))
         made = outputs[0] if len(outputs) == 1 else outputs
+        has_new = self.has_new_statistics and not self.keeps_statistics
+        if is_flat:
+            return made, jax.lax.stop_gradient(new[0] if has_new else values[0][self.flat.trained :])
         if not self.has_new_statistics:
             return made, {}
-        if self.keeps_statistics:
+        if not has_new:
             old = dict(zip(self.parameters, values, strict=True))
             new = [old[name] for name in self.statistics]
         return made, dict(zip(self.statistics, jax.lax.stop_gradient(new), strict=True))
+
+    def _given(self, parameters: Parameters) -> tuple[list[Array], ParameterForm]:
+        """Returns the operands of the parameters, and how they are given."""
+        if not isinstance(parameters, Mapping):
+            if jnp.asarray(parameters).dtype == jnp.uint8:
+                return [self._require_prepared(parameters)], ParameterForm.PREPARED
+            return [self.flat.require(parameters, "the parameters")], ParameterForm.FLAT
+        values = self.values(parameters)
+        return values, ParameterForm.EACH if values else ParameterForm.NONE
+
+    def _require_prepared(self, prepared: Any) -> Array:
+        array, size = jnp.asarray(prepared), _prepared_bytes(self, current())
+        if array.shape != (size,):
+            raise ValueError(
+                f"the prepared parameters have the shape {list(array.shape)}, and [{size}] is needed: prepare them "
+                "with this network, for this kind of device"
+            )
+        return array
 
     def _operands(self, cloud: Cloud, features: Sequence[Any]) -> tuple[list[Array], list[Result]]:
         """Returns the features as arrays, and what the outputs are."""
@@ -209,6 +284,10 @@ class Network:
         return made
 
 
+def _staged(arrays: Sequence[Any], cloud: Cloud) -> list[Any]:
+    return [staged(array, cloud.counts) for array in arrays]
+
+
 @functools.lru_cache(maxsize=64)
 def _form(network: Network, target: Target) -> Form:
     plan = network._plan
@@ -224,6 +303,16 @@ def _workspace(network: Network, target: Target) -> int:
         return 0
     network._plan.compile(target.arch)
     return max(1, network._pyramid.run_bytes(network._plan, target.arch))
+
+
+@functools.lru_cache(maxsize=64)
+def _prepared_bytes(network: Network, target: Target) -> int:
+    """Returns the size of prepared parameters. It has room for the CPU and for the target."""
+    sizes = []
+    for arch in {"cpu", target.arch}:
+        network._plan.compile(arch)
+        sizes.append(network._pyramid.prepared_bytes(network._plan, arch))
+    return max(sizes)
 
 
 @functools.lru_cache(maxsize=64)
@@ -243,18 +332,26 @@ def _numbers_of(network: Network) -> Any:
     return int_array([names.index(name) for name in network.statistics])
 
 
-def _forward(network: Network, buffer: Any, values: list[Any], arrays: list[Any]) -> tuple[Any, Any, Any]:
+def _form_of(is_flat: bool) -> Any:
+    """Returns the attribute `parameters` of the passes."""
+    return np.int64(ParameterForm.FLAT if is_flat else ParameterForm.EACH)
+
+
+def _forward(network: Network, is_flat: bool, buffer: Any, values: list[Any], arrays: list[Any]) -> tuple[Any, ...]:
     """Returns the outputs, the new statistics and what the backward pass needs."""
     sizes = _sizes(network, current())
     outputs = network._results()
     results = [*outputs, ((max(1, sizes.kept),), jnp.uint8)]
-    if network.has_new_statistics:
+    if network.has_new_statistics and is_flat:
+        results.append(((network.flat.size - network.flat.trained,), jnp.float32))
+    elif network.has_new_statistics:
         results += [(network.parameters[name].shape, jnp.float32) for name in network.statistics]
     made = call(
         "minuet_training_forward",
         results,
         [buffer, *arrays, *values],
         workspace=sizes.forward_workspace,
+        parameters=_form_of(is_flat),
         statistics=_numbers_of(network),
         **network.form.attributes,
     )
@@ -262,19 +359,23 @@ def _forward(network: Network, buffer: Any, values: list[Any], arrays: list[Any]
     return tuple(made[:count]), tuple(made[count + 1 :]), made[count]
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _train(network: Network, buffer: Any, values: list[Any], arrays: list[Any]) -> tuple[Any, Any]:
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _train(network: Network, is_flat: bool, buffer: Any, values: list[Any], arrays: list[Any]) -> tuple[Any, Any]:
     """Returns the outputs and the new running statistics of a training step."""
-    outputs, new, _ = _forward(network, buffer, values, arrays)
+    outputs, new, _ = _forward(network, is_flat, buffer, values, arrays)
     return outputs, new
 
 
-def _train_forward(network: Network, buffer: Any, values: list[Any], arrays: list[Any]) -> tuple[Any, Any]:
-    outputs, new, kept = _forward(network, buffer, values, arrays)
+def _train_forward(
+    network: Network, is_flat: bool, buffer: Any, values: list[Any], arrays: list[Any]
+) -> tuple[Any, Any]:
+    outputs, new, kept = _forward(network, is_flat, buffer, values, arrays)
     return (outputs, new), (buffer, values, kept)
 
 
-def _train_backward(network: Network, kept: tuple[Any, ...], gradients: tuple[Any, Any]) -> tuple[Any, ...]:
+def _train_backward(
+    network: Network, is_flat: bool, kept: tuple[Any, ...], gradients: tuple[Any, Any]
+) -> tuple[Any, ...]:
     buffer, values, tensors = kept
     infos = network._plan.inputs
     of_outputs = [
@@ -283,22 +384,33 @@ def _train_backward(network: Network, kept: tuple[Any, ...], gradients: tuple[An
         if jnp.issubdtype(dtype, jnp.floating)
     ]
     trained = [name for name in network.parameters if name not in network.statistics]
-    results: list[Result] = [(network.parameters[name].shape, jnp.float32) for name in trained]
+    results: list[Result]
+    if is_flat:
+        results = [((network.flat.trained,), jnp.float32)] if trained else []
+    else:
+        results = [(network.parameters[name].shape, jnp.float32) for name in trained]
+    count = len(results)
     results += [((network.capacities[info.level], info.channels), jnp.dtype(info.dtype)) for info in infos]
     made = call(
         "minuet_training_backward",
         results,
         [buffer, *values, *of_outputs, tensors],
         workspace=_sizes(network, current()).backward_workspace,
+        parameters=_form_of(is_flat),
         statistics=_numbers_of(network),
         **network.form.attributes,
     )
-    by_name = dict(zip(trained, made, strict=False))
-    of_values = [
-        by_name[name] if name in by_name else jnp.zeros_like(value)
-        for name, value in zip(network.parameters, values, strict=True)
-    ]
-    return None, of_values, list(made[len(trained) :])
+    if is_flat:
+        # Running statistics have no gradient.
+        rest = (0, network.flat.size - network.flat.trained)
+        of_values = [jnp.pad(array, rest) for array in made[:count]] or [jnp.zeros_like(values[0])]
+    else:
+        by_name = dict(zip(trained, made, strict=False))
+        of_values = [
+            by_name[name] if name in by_name else jnp.zeros_like(value)
+            for name, value in zip(network.parameters, values, strict=True)
+        ]
+    return None, of_values, list(made[count:])
 
 
 _train.defvjp(_train_forward, _train_backward)

@@ -13,7 +13,7 @@ import numpy as np
 from .._plan import Plan
 from .._pyramid import Map
 from .._types import DTYPES, DType
-from ._calls import Result, call
+from ._calls import ParameterForm, Result, call
 from ._cloud import Array, Cloud
 from ._geometry import FORMAT, Geometry, four, int_array, kernel_numbers, pyramid_of
 from ._target import Target, context, current
@@ -161,7 +161,7 @@ def run(
         [buffer, *inputs, *values],
         workspace=workspace,
         map=np.int64(op.geometry.map(op.map)[0]),
-        parameters=np.int64(len(values) > 0),
+        parameters=np.int64(ParameterForm.EACH if values else ParameterForm.NONE),
         **attributes,
     )
 

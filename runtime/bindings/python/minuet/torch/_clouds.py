@@ -9,7 +9,7 @@ from torch import nn
 
 from . import functional as F  # noqa: N812
 from ._geometry import Level
-from ._normalization import batch_norm, batches_of, keep, statistics_of
+from ._normalization import batch_norm, batches_of, keep, statistics_of, train_in_place
 from ._rows import gather_rows
 from ._sparse_tensor import SparseTensor
 
@@ -21,6 +21,11 @@ def apply_batch_norm(norm: BatchNorm, features: torch.Tensor, level: Level, *, r
     x = SparseTensor(features, level)
     if x.channels != norm.num_features:
         raise ValueError(f"features have {x.channels} channels, and the batch norm has {norm.num_features}")
+    group = group_of(norm)
+    if group is None:
+        trained = train_in_place(norm, x, None, relu)
+        if trained is not None:
+            return trained
     mean, variance, is_training = statistics_of(norm)
     made, kept = batch_norm(
         x,
@@ -33,13 +38,13 @@ def apply_batch_norm(norm: BatchNorm, features: torch.Tensor, level: Level, *, r
         eps=norm.eps,
         batches=None if mean is None else batches_of(norm, x),
         relu=relu,
-        group=_group_of(norm),
+        group=group,
     )
     keep(norm, kept, x)
     return made.features
 
 
-def _group_of(norm: BatchNorm) -> Any:
+def group_of(norm: BatchNorm) -> Any:
     """Returns the process group whose ranks share statistics, or None."""
     if not isinstance(norm, nn.SyncBatchNorm) or not torch.distributed.is_initialized():
         return None

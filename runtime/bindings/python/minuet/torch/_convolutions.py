@@ -16,7 +16,7 @@ from .._gradients import ParameterGradients
 from .._library import library
 from .._plan import Plan
 from .._types import DType
-from ._define import define, given
+from ._define import define, direct, given
 from ._keys import ConvolutionKey, convolution_key
 from ._places import (
     Place,
@@ -25,13 +25,13 @@ from ._places import (
     check,
     context,
     dtype_of_features,
+    known_rounded,
     new_cache,
     parameter_element,
     place_of,
     pointer_of,
     reference,
     remembered,
-    rounded,
     rows_of,
     with_room,
     without_view,
@@ -193,7 +193,7 @@ def _apply(
     return without_view(out, rows)
 
 
-def _forward(
+def forward(
     features: torch.Tensor,
     weight: torch.Tensor,
     bias: torch.Tensor | None,
@@ -302,7 +302,7 @@ class _ParameterGradients:
         words[data], words[number] = gradient.data_ptr(), rows
         if bias_gradient is not None:
             words[_ROW_COUNT], words[_BIAS] = count_pointer(row_count) or 0, bias_gradient.data_ptr()
-        sizes = (rounded(most), rounded(rows))
+        sizes = (known_rounded(most), known_rounded(rows))
         size = remembered(self._bytes, sizes, lambda: max(1, self._op.bytes(self._place.arch, *sizes)))
         workspace = torch.empty(size, dtype=torch.uint8, device=gradient.device)
         words[_WORKSPACE], words[_WORKSPACE_BYTES] = workspace.data_ptr(), size
@@ -314,7 +314,7 @@ class _ParameterGradients:
 _gradients: dict[Any, _ParameterGradients] = new_cache()
 
 
-def _backward(
+def _wanted_gradients(
     gradient: torch.Tensor,
     features: torch.Tensor,
     weight: torch.Tensor,
@@ -327,7 +327,8 @@ def _backward(
     map: int,
     rows: int,
     wanted: Sequence[bool],
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+    """Returns the gradients that are wanted."""
     of_input = of_weight = of_bias = None
     gradient = rows_of(gradient)  # Once for both.
     if wanted[0]:
@@ -351,6 +352,13 @@ def _backward(
         op(gradient, rows_of(features), pairs, pair_count, row_count, of_weight, of_bias)
         if of_weight is not None and weight.dtype != torch.float32:
             of_weight = of_weight.to(weight.dtype)
+    return of_input, of_weight, of_bias
+
+
+def _backward(
+    gradient: torch.Tensor, features: torch.Tensor, weight: torch.Tensor, *others: Any
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    of_input, of_weight, of_bias = _wanted_gradients(gradient, features, weight, *others)
     return (
         gradient.new_empty(0) if of_input is None else of_input,
         weight.new_empty(0) if of_weight is None else of_weight,
@@ -376,6 +384,7 @@ convolution_backward = define(
     _backward,
     _backward_fake,
 )
+call_backward = direct(convolution_backward, _wanted_gradients)
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -388,9 +397,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 def _gradient(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
     features, weight, buffer, pairs, pair_count, row_count = ctx.saved_tensors
     wanted = list(ctx.needs_input_grad[1:4])
-    results = convolution_backward(
-        gradient, features, weight, buffer, pairs, pair_count, row_count, *ctx.numbers, wanted
-    )
+    results = call_backward(gradient, features, weight, buffer, pairs, pair_count, row_count, *ctx.numbers, wanted)
     of_input, of_weight, of_bias = given(results, wanted)
     if of_bias is not None and ctx.bias_dtype != torch.float32:
         of_bias = of_bias.to(ctx.bias_dtype)
@@ -402,8 +409,11 @@ def _gradient(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
 convolution = define(
     "convolution(Tensor features, Tensor weight, Tensor? bias, Tensor buffer, Tensor? pairs, Tensor? pair_count, "
     "Tensor? row_count, str key, str pyramid, int map, SymInt rows) -> Tensor",
-    _forward,
+    forward,
     _forward_fake,
     setup_context=_setup,
     backward=_gradient,
 )
+
+#: The same, called directly in plain eager mode.
+convolve = direct(convolution)

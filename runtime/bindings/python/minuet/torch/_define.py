@@ -6,11 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._C._autograd import _profiler_enabled
+from torch._C._dynamo import eval_frame
 from torch.autograd import forward_ad
 
 library = torch.library.Library("minuet", "DEF")
 
 Gradients = Callable[..., Any]
+
+#: What calls an op where nothing of torch looks on, for each op.
+_direct: dict[Any, tuple[Callable[..., Any], Any]] = {}
 
 
 def define(
@@ -30,6 +35,7 @@ def define(
         setup_context, backward: as of torch.library.register_autograd. Without `backward`, the op has no gradient, and
             a backward pass through it raises an error.
     """
+    direct = implementation
     name = library.define(schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order))
     # Where a graph breaks, the compiler would look into what runs between the graphs.
     implementation = torch.compiler.disable(implementation, reason="it calls a library")
@@ -38,8 +44,9 @@ def define(
     qualified = f"minuet::{name}"
     torch.library.register_fake(qualified, fake, lib=library)
     op = getattr(torch.ops.minuet, name).default
-    gradient = _gradient_of(op, implementation, setup_context, backward or _refuse_gradient(name))
-    library.impl(name, gradient, "Autograd", with_keyset=True)
+    function = _function_of(op, direct, implementation, setup_context, backward or _refuse_gradient(name))
+    library.impl(name, _gradient_of(op, implementation, function), "Autograd", with_keyset=True)
+    _direct[op] = (direct, function)
     torch.library.register_vmap(qualified, _refuse_vmap(name), lib=library)
     return op
 
@@ -60,26 +67,24 @@ _PLAIN = frozenset(
 )
 
 
-def _gradient_of(
-    op: Any, implementation: Callable[..., Any], setup_context: Callable[..., None] | None, backward: Gradients
-) -> Callable[..., Any]:
-    """Returns what runs an op where autograd looks on.
-
-    It does what torch.library.register_autograd does, which takes 30 us more for each call, because it asks for the
-    op's schema every time. As there, an op may not return views of its inputs, and the transforms of torch.func are not
-    served: they are refused with an error. All arguments are positional, and have no defaults.
-    """
-    below = torch._C._AutoDispatchBelowAutograd
-    after = torch._C._after_autograd_keyset
-
-    def run_below(keyset: Any, arguments: Sequence[Any]) -> Any:
-        keys = keyset & after
-        # The dispatcher would call the implementation, and take 4 us for it.
-        return implementation(*arguments) if keys.raw_repr() in _PLAIN else op.redispatch(keys, *arguments)
+def _function_of(
+    op: Any,
+    direct: Callable[..., Any],
+    implementation: Callable[..., Any],
+    setup_context: Callable[..., None] | None,
+    backward: Gradients,
+) -> Any:
+    """Returns the autograd function of an op. Its first argument is the set of dispatch keys, or None where the op is
+    called without the dispatcher."""
 
     def forward(ctx: Any, keyset: Any, *arguments: Any) -> Any:
-        with below():
-            output = run_below(keyset, arguments)
+        if keyset is None:
+            output = direct(*arguments)
+            if setup_context is not None:
+                setup_context(ctx, arguments, output)
+            return output
+        with _below():
+            output = _run_below(op, implementation, keyset, arguments)
             if setup_context is not None:
                 setup_context(ctx, arguments, output)
         return output
@@ -88,9 +93,27 @@ def _gradient_of(
         return (None, *backward(ctx, *gradients))
 
     name = f"Gradient_{op._opname}"
-    function: Any = type(
-        name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(run_backward)}
-    )
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(run_backward)}
+    return type(name, (torch.autograd.Function,), methods)
+
+
+_below = torch._C._AutoDispatchBelowAutograd
+_after = torch._C._after_autograd_keyset
+
+
+def _run_below(op: Any, implementation: Callable[..., Any], keyset: Any, arguments: Sequence[Any]) -> Any:
+    keys = keyset & _after
+    # The dispatcher would call the implementation, and take 4 us for it.
+    return implementation(*arguments) if keys.raw_repr() in _PLAIN else op.redispatch(keys, *arguments)
+
+
+def _gradient_of(op: Any, implementation: Callable[..., Any], function: Any) -> Callable[..., Any]:
+    """Returns what runs an op where autograd looks on.
+
+    It does what torch.library.register_autograd does, which takes 30 us more for each call, because it asks for the
+    op's schema every time. As there, an op may not return views of its inputs, and the transforms of torch.func are not
+    served: they are refused with an error. All arguments are positional, and have no defaults.
+    """
 
     def dispatch(keyset: Any, *arguments: Any) -> Any:
         if forward_ad._current_level >= 0:
@@ -101,11 +124,68 @@ def _gradient_of(
                     f"minuet::{op._opname} is not supported under the transforms of torch.func: use torch.autograd.grad"
                 )
             return function.apply(keyset, *arguments)
-        with below():
-            return run_below(keyset, arguments)
+        with _below():
+            return _run_below(op, implementation, keyset, arguments)
 
     disabled: Callable[..., Any] = torch.compiler.disable(dispatch, reason="it runs below the compiler")
     return disabled
+
+
+def direct(op: Any, results: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """Returns a function that does what an op does, and takes less time for it in plain eager mode, because it calls
+    the op's implementation or its autograd function without the dispatcher. Anywhere else it calls the op.
+
+    Args:
+        results: where given, it replaces the implementation in plain eager mode where no gradient is asked for. It may
+            have None in place of tensors without elements, which an op has to return.
+    """
+    implementation, function = _direct[op]
+    implementation = results or implementation
+    # What Function.apply calls behind checks that is_plain() has made.
+    apply = super(torch.autograd.Function, function).apply
+
+    def call(*arguments: Any) -> Any:
+        if torch.compiler.is_compiling() or not is_plain(arguments):
+            return op(*arguments)
+        if torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments):
+            if is_below_autograd():
+                return op(*arguments)
+            return apply(None, *arguments)
+        return implementation(*arguments)
+
+    return call
+
+
+_PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter, type(None), str, int, float, bool, list, tuple))
+# Those of plain tensors, with and without a gradient, and in inference mode.
+_PLAIN_TENSORS = frozenset(
+    bits
+    for keys in ((_KEYS.CPU, _KEYS.AutocastCPU), (_KEYS.CUDA, _KEYS.AutocastCUDA))
+    for bits in (_bits_of(*keys), _bits_of(*keys, _KEYS.ADInplaceOrView, getattr(_KEYS, f"Autograd{keys[0].name}")))
+)
+
+
+def is_below_autograd() -> bool:
+    """Whether the dispatcher would leave autograd out, as it does within the implementation of an op."""
+    excluded: bool = torch._C._dispatch_tls_is_dispatch_key_excluded(_KEYS.AutogradCPU)
+    return excluded
+
+
+def is_plain(arguments: Sequence[Any]) -> bool:
+    """Whether nothing but autograd looks at a call with these arguments, the first of which is a tensor: no compiler,
+    mode, transform, trace, profiler or subclass of tensors does."""
+    c = torch._C
+    return (
+        eval_frame.get_eval_frame_callback() is None
+        and forward_ad._current_level < 0
+        and not c._len_torch_dispatch_stack()
+        and not c._len_torch_function_stack()
+        and not c._are_functorch_transforms_active()
+        and c._get_tracing_state() is None
+        and not _profiler_enabled()
+        and _PLAIN_TYPES.issuperset(map(type, arguments))
+        and c._dispatch_keys(arguments[0]).raw_repr() in _PLAIN_TENSORS
+    )
 
 
 def refuse_tangents(what: str, arguments: Sequence[Any]) -> None:

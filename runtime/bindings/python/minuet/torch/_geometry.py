@@ -263,9 +263,11 @@ class Geometry:
                 key = pyramid_text(self.ndim, levels, (), self._bounds_of(fine), fine.parent is not None)
                 buffer, counts, status = pyramid(fine.coordinates, None, key)
                 wanted = [self._with_bounds(status, fine), counts]
+                coordinates: torch.Tensor | None = None
                 if limit != shape:
                     # The greatest coordinate along each axis. Rows past the count are zeros.
-                    wanted.append(pyramid_coordinates(buffer, key, 1, capacity)[:, 1:].amax(0))
+                    coordinates = pyramid_coordinates(buffer, key, 1, capacity)
+                    wanted.append(coordinates[:, 1:].amax(0))
                 bits, _, _, rows, *greatest = read_numbers(torch.cat(wanted))
                 if not bits:
                     break
@@ -275,8 +277,9 @@ class Geometry:
         self._is_checked = True
         level = self._new_level(fine, rule, rounded_capacity(rows), rows)
         level.limit = limit
-        # The buffer is larger than it need be, and goes.
-        level._coordinates = pyramid_coordinates(buffer, key, 1, rows).clone()
+        if coordinates is None:
+            coordinates = pyramid_coordinates(buffer, key, 1, rows)
+        level._coordinates = coordinates[:rows].clone()  # The buffers are larger than they need be, and go.
         return level
 
     def _bounds_of(self, level: Level) -> Bounds | None:

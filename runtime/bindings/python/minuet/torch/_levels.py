@@ -291,6 +291,10 @@ class Level:
                     self._children[rule.name] = back_reference(found)
         return found
 
+    def map_within(self, kernel: KernelKey, name: tuple[Any, ...], purposes: int) -> KernelMap:
+        """Returns the map of a kernel within the level, as map_to() does. `name` is the kernel_name()."""
+        return self._maps.get((None, *name)) or self.map_to(self, kernel, purposes)
+
     def map_to(self, coarse: Level, kernel: KernelKey, purposes: int) -> KernelMap:
         """Returns the map of a kernel between this level and a coarser one that was made from it, or itself. A new map
         is built for these purposes; KernelMap.require() adds to those of a known one."""

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ._norms import batch_norm as _batch_norm
+from ._define import is_below_autograd, is_plain
+from ._norms import normalize, normalize_tracked, tracked_by
 from ._norms_of_ranks import NormOfRanks
 from ._rules import norms_are_ops
 from ._sparse_tensor import SparseTensor
@@ -74,7 +75,7 @@ def batch_norm(
     if training:
         if momentum is None and running_mean is not None and batches is None:
             raise ValueError("without a momentum, the share of a batch follows from `batches`: give it")
-        function = _batch_norm if group is None else functools.partial(NormOfRanks.apply, group)
+        function = normalize if group is None else functools.partial(NormOfRanks.apply, group)
         output, _, mean, variance, count = function(
             x.features,
             added,
@@ -139,6 +140,21 @@ def keep(norm: _BatchNorm, kept: Statistics | None, x: SparseTensor) -> None:
             norm.num_batches_tracked.add_(1)
 
 
+def train_in_place(norm: _BatchNorm, x: SparseTensor, residual: SparseTensor | None, relu: bool) -> torch.Tensor | None:
+    """Normalizes by the statistics of the batch in plain eager mode, and writes new running statistics to the module's
+    own memory. Returns the features, or None where batch_norm() and keep() have to do it."""
+    if torch.compiler.is_compiling() or not norm.training:
+        return None
+    statistics = tracked_by(norm)
+    tensors = (x.features, None if residual is None else residual.features, norm.weight, norm.bias, *statistics)
+    if not statistics or not is_plain(tensors) or is_below_autograd():
+        return None
+    if residual is not None and residual.level is not x.level:
+        return None
+    x.require_device(*tensors[1:])
+    return normalize_tracked(*tensors, x.count, norm.momentum, norm.eps, False, relu)
+
+
 class BatchNorm(_BatchNorm):
     """Batch norm of a sparse tensor, with the parameters and the state of torch.nn.BatchNorm1d.
 
@@ -166,6 +182,10 @@ class BatchNorm(_BatchNorm):
         """Normalizes x, adds the residual, and applies the ReLU."""
         if x.channels != self.num_features:
             raise ValueError(f"x has {x.channels} channels, and the batch norm is of {self.num_features}")
+        if self.group is None:
+            features = train_in_place(self, x, residual, self.relu)
+            if features is not None:
+                return x.replace(features)
         mean, variance, is_training = statistics_of(self)
         result, kept = batch_norm(
             x,

@@ -2,64 +2,33 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.autograd.graph import increment_version
 
 from .. import _abi
 from .._batch_norm import BatchNorm
 from .._library import library
-from ._define import define, given
+from ._define import define, direct, given
 from ._places import (
+    Block,
     Place,
     Pool,
     check,
     exact_dtype_of,
+    known_rounded,
     new_cache,
     place_of,
     pointer_of,
-    reference,
     remembered,
-    rounded,
     rows_of,
     without_view,
     word_of,
-    words_of,
 )
 from ._pyramids import count_pointer
-from ._rules import rounded_capacity
-
-
-class _Block:
-    """The arguments of a call, whose words with addresses and numbers of rows a call writes.
-
-    Args:
-        kind: of the arguments.
-        tensors: the fields that are features; other tensors stay zeros.
-        like: the library's form of the features, without address and rows.
-    """
-
-    def __init__(self, kind: Any, tensors: Sequence[str], like: _abi.minuet_tensor) -> None:
-        arguments = kind(struct_size=ctypes.sizeof(kind))
-        for name in tensors:
-            setattr(arguments, name, like)
-        self.words = words_of(arguments)
-        self.reference = reference(arguments)
-
-    def set_tensors(self, places: Sequence[tuple[int, int]], tensors: Sequence[torch.Tensor | None], rows: int) -> None:
-        """Writes the addresses of features with so many rows. None: there are none."""
-        words = self.words
-        for (data, number), tensor in zip(places, tensors, strict=True):
-            words[data], words[number] = (0, 0) if tensor is None else (tensor.data_ptr(), rows)
-
-    def set_words(self, places: Sequence[int], values: Sequence[torch.Tensor | int | None]) -> None:
-        """Writes the addresses of other tensors, and numbers."""
-        words = self.words
-        for place, value in zip(places, values, strict=True):
-            words[place] = value.data_ptr() if isinstance(value, torch.Tensor) else value or 0
-
+from ._rules import known_capacity
 
 _FORWARD, _BACKWARD = _abi.minuet_batch_norm_arguments, _abi.minuet_batch_norm_gradient_arguments
 
@@ -102,16 +71,16 @@ class _Norm:
         self._bytes: dict[int, int] = {}
         like = _abi.minuet_tensor(None, 0, channels, channels, options["dtype"])
         read = ["input", "output", *["residual"] * options["residual"]]
-        self.forward = Pool(lambda: _Block(_FORWARD, read, like))
+        self.forward = Pool(lambda: Block(_FORWARD, read, like))
         kept = ["input", "out_gradient", "input_gradient", *["output"] * (options["residual"] and options["relu"])]
         self.backward = (
-            Pool(lambda: _Block(_BACKWARD, kept, like)),
-            Pool(lambda: _Block(_BACKWARD, [*kept, "residual_gradient"], like)),
+            Pool(lambda: Block(_BACKWARD, kept, like)),
+            Pool(lambda: Block(_BACKWARD, [*kept, "residual_gradient"], like)),
         )
 
     def workspace(self, rows: int) -> torch.Tensor:
         """Returns memory for a call with so many rows."""
-        most = rounded(rows)
+        most = known_rounded(rows)
         size = remembered(self._bytes, most, lambda: max(1, self._op.bytes(self._place.arch, most)))
         return torch.empty(size, dtype=torch.uint8, device=self._place.device)
 
@@ -172,10 +141,11 @@ def new_like(features: torch.Tensor, row_count: torch.Tensor | None) -> torch.Te
     rows, channels = features.shape
     if row_count is not None:
         return features.new_empty((rows, channels))
-    return without_view(features.new_empty((rounded_capacity(rows), channels)), rows)
+    return without_view(features.new_empty((known_capacity(rows), channels)), rows)
 
 
-def _forward(
+def _compute(
+    made: Sequence[torch.Tensor | None],
     features: torch.Tensor,
     residual: torch.Tensor | None,
     weight: torch.Tensor | None,
@@ -188,7 +158,8 @@ def _forward(
     eps: float,
     cumulative: bool,
     relu: bool,
-) -> tuple[torch.Tensor, ...]:
+) -> torch.Tensor:
+    """Writes new statistics to `made`, those of new_statistics(), and returns the output."""
     features = rows_of(features)
     rows, channels = features.shape
     has_running = running_mean is not None
@@ -201,21 +172,24 @@ def _forward(
     running_mean = _floats(running_mean, channels, "running_mean")
     running_variance = _floats(running_variance, channels, "running_variance")
     output = new_like(features, row_count)
-    made = new_statistics(features, has_running, batch_count is not None)
-    saved, mean, variance, batches = made
     workspace = norm.workspace(rows)
     block = norm.forward.take()
     block.set_tensors(_FORWARD_TENSORS, (features, output, residual), rows)
     block.set_words(
         _FORWARD_WORDS,
         (
-            count_pointer(row_count), weight, bias, running_mean, running_variance, batch_count, saved, mean, variance,
-            batches, workspace, workspace.numel(),
+            count_pointer(row_count), weight, bias, running_mean, running_variance, batch_count, *made, workspace,
+            workspace.numel(),
         ),
     )  # fmt: skip
     check(library.minuet_batch_norm_forward(norm.pointer, place.pointer, block.reference, place.stream()))
     norm.forward.give(block)
-    return output, *made
+    return output
+
+
+def _forward(features: torch.Tensor, *others: Any) -> tuple[torch.Tensor, ...]:
+    made = new_statistics(features, others[3] is not None, others[5] is not None)
+    return _compute(made, features, *others), *made
 
 
 def new_statistics(features: torch.Tensor, has_running: bool, has_count: bool) -> tuple[torch.Tensor, ...]:
@@ -239,7 +213,7 @@ def _forward_fake(
     return features.new_empty(features.shape), *made
 
 
-def _backward(
+def _gradients(
     gradient: torch.Tensor,
     features: torch.Tensor,
     output: torch.Tensor | None,
@@ -251,7 +225,7 @@ def _backward(
     residual: bool,
     relu: bool,
     wants_residual: bool,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
     features = rows_of(features)
     rows, channels = features.shape
     place = place_of(features.device)
@@ -261,15 +235,14 @@ def _backward(
     output = None if output is None else rows_of(output)
     weight, bias = _floats(weight, channels, "weight"), _floats(bias, channels, "bias")
     of_input = new_like(features, row_count)
-    of_weight, of_bias = (features.new_empty(channels, dtype=torch.float32) for _ in range(2))
+    of_weight = features.new_empty(channels, dtype=torch.float32)
+    of_bias = features.new_empty(channels, dtype=torch.float32)
     has_residual = residual and (wants_residual or relu)
-    of_residual = new_like(features, row_count) if has_residual else features.new_empty(0)
+    of_residual = new_like(features, row_count) if has_residual else None
     workspace = norm.workspace(rows)
     blocks = norm.backward[has_residual]
     block = blocks.take()
-    block.set_tensors(
-        _BACKWARD_TENSORS, (features, gradient, of_input, output, of_residual if has_residual else None), rows
-    )
+    block.set_tensors(_BACKWARD_TENSORS, (features, gradient, of_input, output, of_residual), rows)
     block.set_words(
         _BACKWARD_WORDS,
         (count_pointer(row_count), weight, bias, saved, of_weight, of_bias, workspace, workspace.numel()),
@@ -277,6 +250,11 @@ def _backward(
     check(library.minuet_batch_norm_backward(norm.pointer, place.pointer, block.reference, place.stream()))
     blocks.give(block)
     return of_input, of_weight, of_bias, of_residual
+
+
+def _backward(gradient: torch.Tensor, *others: Any) -> tuple[torch.Tensor, ...]:
+    *made, of_residual = _gradients(gradient, *others)
+    return *made, gradient.new_empty(0) if of_residual is None else of_residual
 
 
 def _backward_fake(
@@ -299,27 +277,53 @@ batch_norm_backward = define(
     _backward,
     _backward_fake,
 )
+call_backward = direct(batch_norm_backward, _gradients)
 
 
 def _setup(ctx: Any, inputs: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
     features, residual, weight, bias, _, _, _, row_count, _, eps, _, relu = inputs
     ctx.mark_non_differentiable(*outputs[1:])
+    ctx.set_materialize_grads(False)  # They would be zeros for each of these.
+    _keep(ctx, features, residual, outputs[0], outputs[1], weight, bias, row_count, eps, relu)
+
+
+def _keep(
+    ctx: Any,
+    features: torch.Tensor,
+    residual: torch.Tensor | None,
+    output: torch.Tensor,
+    saved: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    row_count: torch.Tensor | None,
+    eps: float,
+    relu: bool,
+) -> None:
     has_residual = residual is not None
-    kept = outputs[0] if has_residual and relu else None
-    ctx.save_for_backward(features, kept, outputs[1], weight, bias, row_count)
+    ctx.save_for_backward(features, output if has_residual and relu else None, saved, weight, bias, row_count)
     ctx.numbers = (eps, has_residual, relu)
 
 
-def _gradient(ctx: Any, gradient: torch.Tensor, *_: Any) -> tuple[Any, ...]:
+def in_dtypes_of(
+    of_weight: torch.Tensor, of_bias: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns gradients, which are float32, in the dtypes of the parameters."""
+    if weight is not None and weight.dtype != torch.float32:
+        of_weight = of_weight.to(weight.dtype)
+    if bias is not None and bias.dtype != torch.float32:
+        of_bias = of_bias.to(bias.dtype)
+    return of_weight, of_bias
+
+
+def _gradient(ctx: Any, gradient: torch.Tensor | None, *_: Any) -> tuple[Any, ...]:
+    if gradient is None:
+        return (None,) * 12
     saved = ctx.saved_tensors  # Checkpointing gives them once.
     weight, bias = saved[3:5]
     wanted = ctx.needs_input_grad[1:5]
-    results = batch_norm_backward(gradient, *saved, *ctx.numbers, wanted[1])
+    results = call_backward(gradient, *saved, *ctx.numbers, wanted[1])
     of_input, of_weight, of_bias, of_residual = results
-    if weight is not None:
-        of_weight = of_weight.to(weight.dtype)
-    if bias is not None:
-        of_bias = of_bias.to(bias.dtype)
+    of_weight, of_bias = in_dtypes_of(of_weight, of_bias, weight, bias)
     return (*given((of_input, of_residual, of_weight, of_bias), wanted), *[None] * 8)
 
 
@@ -335,3 +339,57 @@ batch_norm = define(
     setup_context=_setup,
     backward=_gradient,
 )
+
+#: The same, called directly in plain eager mode.
+normalize = direct(batch_norm)
+
+
+class _Tracked(torch.autograd.Function):
+    """batch_norm() in plain eager mode, with new statistics in the memory of the old ones."""
+
+    @staticmethod
+    def forward(ctx: Any, _: Any, *arguments: Any) -> torch.Tensor:
+        output, saved = compute_tracked(*arguments)
+        features, residual, weight, bias, *_, row_count, _, eps, _, relu = arguments
+        _keep(ctx, features, residual, output, saved, weight, bias, row_count, eps, relu)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+        return (None, *_gradient(ctx, gradient))
+
+
+def compute_tracked(features: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Does what batch_norm() does, and writes new statistics to the memory of the old ones. Returns the output, and
+    what the gradient reads."""
+    saved = features.new_empty(2 * features.shape[1] + 1, dtype=torch.float32)
+    statistics = others[3:6]
+    output = _compute((saved, *statistics), features, *others)
+    increment_version([tensor for tensor in statistics if tensor is not None])
+    return output, saved
+
+
+_apply_tracked = super(torch.autograd.Function, _Tracked).apply
+
+
+def normalize_tracked(*arguments: Any) -> torch.Tensor:
+    """Does what batch_norm() does in plain eager mode (is_plain), with new statistics in the memory of the old ones,
+    which tracked_by() has found."""
+    output: torch.Tensor = _apply_tracked(None, *arguments)
+    return output
+
+
+def tracked_by(norm: Any) -> tuple[torch.Tensor | None, ...]:
+    """Returns the running statistics of a module of torch, and its number of batches, where a call may write new ones
+    to the memory of the old ones; otherwise nothing."""
+    buffers = norm._buffers
+    mean, variance = buffers.get("running_mean"), buffers.get("running_var")
+    batches = buffers.get("num_batches_tracked")
+    if not norm.track_running_stats or not norm.momentum or mean is None or variance is None:
+        return ()
+    if batches is not None and (batches.dtype != torch.int64 or batches.numel() != 1):
+        return ()
+    for values in (mean, variance):
+        if values.dtype != torch.float32 or not values.is_contiguous() or values.requires_grad:
+            return ()
+    return mean, variance, batches

@@ -8,9 +8,10 @@ child makes its own.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -219,6 +220,10 @@ def rounded(count: int) -> int:
     return min(-(-count // step) * step, 2**31 - 1)
 
 
+#: The same outside of graphs that torch.compile traces.
+known_rounded = functools.lru_cache(1 << 14)(rounded)
+
+
 def rows_of(features: torch.Tensor) -> torch.Tensor:
     """Returns features [rows, channels] as the library reads them: contiguous, from a multiple of 16 bytes on."""
     if features.dim() != 2:
@@ -307,3 +312,32 @@ def word_of(*path: tuple[type[ctypes.Structure], str]) -> int:
 def reference(struct: ctypes.Structure) -> Any:
     """Returns the address of a struct for one call."""
     return ctypes.byref(struct)
+
+
+class Block:
+    """The arguments of a call, whose words with addresses and numbers of rows a call writes.
+
+    Args:
+        kind: of the arguments.
+        tensors: the fields that are features; other tensors stay zeros.
+        like: the library's form of the features, without address and rows.
+    """
+
+    def __init__(self, kind: Any, tensors: Sequence[str] = (), like: _abi.minuet_tensor | None = None) -> None:
+        arguments = kind(struct_size=ctypes.sizeof(kind))
+        for name in tensors:
+            setattr(arguments, name, like)
+        self.words = words_of(arguments)
+        self.reference = reference(arguments)
+
+    def set_tensors(self, places: Sequence[tuple[int, int]], tensors: Sequence[torch.Tensor | None], rows: int) -> None:
+        """Writes the addresses of features with so many rows. None: there are none."""
+        words = self.words
+        for (data, number), tensor in zip(places, tensors, strict=True):
+            words[data], words[number] = (0, 0) if tensor is None else (tensor.data_ptr(), rows)
+
+    def set_words(self, places: Sequence[int], values: Sequence[torch.Tensor | int | None]) -> None:
+        """Writes the addresses of other tensors, and numbers."""
+        words = self.words
+        for place, value in zip(places, values, strict=True):
+            words[place] = value.data_ptr() if isinstance(value, torch.Tensor) else value or 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +10,9 @@ import torch
 from .. import _abi
 from .._library import library
 from .._pyramid import Pyramid
-from ._define import define
+from ._define import define, direct
 from ._keys import PyramidKey, pyramid_key
-from ._places import Place, Pool, check, context, new_cache, place_of, reference, remembered, without_view
+from ._places import Block, Place, Pool, check, context, new_cache, place_of, remembered, without_view, word_of
 
 
 class MadePyramid:
@@ -95,7 +94,9 @@ def count_pointer(count: torch.Tensor | None) -> int | None:
     return int(count.data_ptr())
 
 
-_builds = Pool(lambda: _abi.minuet_pyramid_arguments(struct_size=ctypes.sizeof(_abi.minuet_pyramid_arguments)))
+_BUILD = _abi.minuet_pyramid_arguments
+_BUILD_WORDS = [word_of((_BUILD, field[0])) for field in _BUILD._fields_[2:]]  # From the buffer on.
+_builds = Pool(lambda: Block(_BUILD))
 
 
 def _build(
@@ -105,6 +106,7 @@ def _build(
     place = place_of(coordinates.device)
     load(made, place)
     _check_coordinates(coordinates, made.key)
+    _check_count(count, "a count")
     place.require(count)
     coordinates = coordinates.contiguous()
     sizes = made.bytes(place.arch)
@@ -112,12 +114,9 @@ def _build(
     counts = torch.empty(1 + len(made.capacities), dtype=torch.int32, device=place.device)
     status = torch.empty(1, dtype=torch.int32, device=place.device)
     block = _builds.take()
-    block.buffer, block.buffer_bytes = buffer.data_ptr(), sizes[0]
-    block.workspace, block.workspace_bytes = workspace.data_ptr(), sizes[1]
-    block.coordinates, block.most = coordinates.data_ptr() or None, coordinates.shape[0]
-    block.count = count_pointer(count)
-    block.status, block.counts = status.data_ptr(), counts.data_ptr()
-    check(library.minuet_pyramid_build(made.pointer, place.pointer, reference(block), place.stream()))
+    values = (buffer, sizes[0], workspace, sizes[1], coordinates, coordinates.shape[0], count, status, counts)
+    block.set_words(_BUILD_WORDS, values)
+    check(library.minuet_pyramid_build(made.pointer, place.pointer, block.reference, place.stream()))
     _builds.give(block)
     return buffer, counts, status
 
@@ -214,14 +213,18 @@ def _pairs_fake(buffer: torch.Tensor, key: str, map: int, capacity: int) -> tupl
 
 #: Builds a pyramid from coordinates, int32 [rows, 1 + axes] with the batch index first. Returns its bytes; how many
 #: coordinates were taken and the voxels of each level, int32 [1 + levels]; and bits of minuet.CloudStatus, int32 [1].
-pyramid = define("pyramid(Tensor coordinates, Tensor? count, str key) -> (Tensor, Tensor, Tensor)", _build, _build_fake)
+pyramid = direct(
+    define("pyramid(Tensor coordinates, Tensor? count, str key) -> (Tensor, Tensor, Tensor)", _build, _build_fake)
+)
 
 #: Returns the coordinates of a level in its own cells (divided by its tensor stride), int32 [rows, 1 + axes].
-pyramid_coordinates = define(
-    "pyramid_coordinates(Tensor buffer, str key, int level, SymInt rows) -> Tensor", _coordinates, _coordinates_fake
+pyramid_coordinates = direct(
+    define(
+        "pyramid_coordinates(Tensor buffer, str key, int level, SymInt rows) -> Tensor", _coordinates, _coordinates_fake
+    )
 )
 
 #: Returns the pairs of a map, int32 [capacity, 3], and how many it has, int32 [1]. A capacity of 0 counts them only.
-pyramid_pairs = define(
-    "pyramid_pairs(Tensor buffer, str key, int map, SymInt capacity) -> (Tensor, Tensor)", _pairs, _pairs_fake
+pyramid_pairs = direct(
+    define("pyramid_pairs(Tensor buffer, str key, int map, SymInt capacity) -> (Tensor, Tensor)", _pairs, _pairs_fake)
 )

@@ -36,6 +36,10 @@ def rounded_capacity(rows: int) -> int:
     return min(rounded(max(rows, _LEAST_CAPACITY)), _MOST_CAPACITY)
 
 
+#: The same outside of graphs that torch.compile traces.
+known_capacity = functools.lru_cache(1 << 14)(rounded_capacity)
+
+
 #: Whether keys have the shapes and bounds of the caller. `export` sets it, because it learns them from the keys.
 keeps_shapes: ContextVar[bool] = ContextVar("keeps_shapes", default=False)
 
@@ -49,8 +53,10 @@ def rounded_shape(shape: Numbers) -> Numbers:
     return tuple(min(rounded_capacity(length), MOST_CELLS) for length in shape)
 
 
+@functools.lru_cache(4096)
 def rounded_bounds(bounds: Bounds) -> Bounds:
-    """Returns bounds that are at least as wide, so that clouds of about the same extent share pyramids."""
+    """Returns bounds that are at least as wide, so that clouds of about the same extent share pyramids. Exact mode asks
+    for them, whose ops torch.compile does not trace."""
     least, greatest = bounds
     extents = rounded_shape(tuple(last - first + 1 for first, last in zip(least, greatest, strict=True)))
     return least, tuple(first + extent - 1 for first, extent in zip(least, extents, strict=True))
@@ -162,7 +168,11 @@ def kernel_name(kernel: KernelKey) -> tuple[Any, ...]:
 
 def is_recording(*tensors: torch.Tensor | None) -> bool:
     """Whether a gradient of one of the tensors may be asked for."""
-    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if tensor is not None and tensor.requires_grad:
+                return True
+    return False
 
 
 #: Why torch.compile breaks a graph.

@@ -11,14 +11,9 @@ import torch
 
 
 @contextlib.contextmanager
-def _held(lock: Any) -> Iterator[None]:
-    with lock:
-        if torch.is_inference_mode_enabled():
-            # What is made here may serve a training step later, which may not keep tensors of the inference mode.
-            with torch.inference_mode(False):
-                yield
-        else:
-            yield
+def _held_for_training(lock: Any) -> Iterator[None]:
+    with lock, torch.inference_mode(False):
+        yield
 
 
 class Session:
@@ -36,8 +31,11 @@ class Session:
         self.geometries = 0
         self._lock = None if torch.compiler.is_compiling() else threading.RLock()
 
-    def building(self) -> contextlib.AbstractContextManager[None]:
+    def building(self) -> contextlib.AbstractContextManager[Any]:
         """Surrounds what makes levels and maps: one thread at a time, and for training too, whatever mode is on."""
         if torch.compiler.is_compiling() or self._lock is None:
             return contextlib.nullcontext()
-        return _held(self._lock)
+        if torch.is_inference_mode_enabled():
+            # What is made here may serve a training step later, which may not keep tensors of the inference mode.
+            return _held_for_training(self._lock)
+        return self._lock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +11,7 @@ import torch
 from .._points import PointBlend, PointFeature
 from .._types import Axes, Purpose
 from ._activations import add, cat, dropout, gelu, layer_norm, leaky_relu, multiply, relu, sigmoid, silu, tanh
-from ._convolutions import convolution as _convolution
+from ._convolutions import convolve
 from ._dense import from_dense, to_dense
 from ._keys import LAYOUTS, ConvolutionKey, KernelKey, constant, kernel_of, numbers, text_of
 from ._levels import Level
@@ -24,6 +24,7 @@ from ._rows import voxelize as _voxelize
 from ._rules import (
     TRAINED,
     TRAINED_POOLING,
+    Rule,
     is_recording,
     kernel_name,
     raise_status,
@@ -58,6 +59,66 @@ __all__ = [
 ]
 
 Offsets = Sequence[Sequence[int]]
+
+
+class _Kind:
+    """What a convolution's arguments say, but for tensors and levels.
+
+    Attributes:
+        kernel, name: the kernel, and what tells it from others.
+        strides: one number for each axis.
+    """
+
+    def __init__(self, kernel: KernelKey, strides: tuple[int, ...], groups: int, transposed: bool, layout: str) -> None:
+        self.kernel, self.name, self.strides = kernel, kernel_name(kernel), strides
+        self._rest = (groups, transposed, layout)
+        self._texts: dict[bool, str] = {}
+
+    def text(self, is_within: bool) -> str:
+        """Returns the key of the op, within a level or between two."""
+        found = self._texts.get(is_within)
+        if found is None:
+            groups, transposed, layout = self._rest
+            found = _convolution_text(self.name, self.strides, groups, is_within, transposed, layout)
+            self._texts[is_within] = found
+        return found
+
+
+def _new_kind(
+    ndim: int,
+    kernel_size: Axes,
+    stride: Axes,
+    dilation: Axes,
+    padding: Axes | None,
+    groups: int,
+    transposed: bool,
+    layout: str,
+    kernel_shape: str,
+    offsets: Offsets | None = None,
+) -> _Kind:
+    """Checks the arguments of a convolution."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout {layout!r} is not known: use one of {', '.join(LAYOUTS)}")
+    kernel = kernel_of(ndim, kernel_size, dilation, padding, kernel_shape, offsets)
+    return _Kind(kernel, numbers(stride, ndim, "stride"), groups, transposed, layout)
+
+
+_known_kind = functools.lru_cache(4096, typed=True)(_new_kind)
+_INTEGERS = frozenset((int,))
+_CONSTANTS = frozenset((int, bool, str, type(None)))
+
+
+def _kind_of(*given: Any) -> _Kind:
+    """Does the same, and keeps what it has made."""
+    if torch.compiler.is_compiling():
+        return _new_kind(*given)
+    known = []
+    for value in given:
+        is_many = type(value) is list or type(value) is tuple
+        if not (_INTEGERS.issuperset(map(type, value)) if is_many else type(value) in _CONSTANTS):
+            return _new_kind(*given)  # Arrays may change, and 3.0 equals 3, but is refused.
+        known.append(tuple(value) if is_many else value)
+    return _known_kind(*known)
 
 
 @functools.lru_cache(4096)
@@ -105,8 +166,8 @@ def _other_level(
         return level.parent, level
     if to is not None:
         return level, to
-    rule = level._rule(stride, kernel.size if kernel.padding else None, kernel.dilation, kernel.padding)
-    return level, level._coarser(rule, kernel, purposes)
+    dense = () if kernel.padding is None else (kernel.size, kernel.dilation, kernel.padding)
+    return level, level._coarser(Rule(stride, *dense), kernel, purposes)
 
 
 @uncompiled_in_exact_mode
@@ -145,36 +206,59 @@ def convolution(
         to: the level of the output; None: the one that the other arguments name.
         kernel_shape, offsets: as of minuet.KernelMap.
     """
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout {layout!r} is not known: use one of {', '.join(LAYOUTS)}")
-    ndim = x.level.ndim
-    kernel = kernel_of(ndim, kernel_size, dilation, padding, kernel_shape, offsets)
-    strides = numbers(stride, ndim, "stride")
-    if submanifold and (max(strides) > 1 or padding is not None or transposed):
+    return _convolution(
+        x, weight, bias, convolve, kernel_size, stride, dilation, padding, groups, submanifold, transposed, to, layout,
+        kernel_shape, offsets,
+    )  # fmt: skip
+
+
+def _convolution(
+    x: SparseTensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    run: Callable[..., torch.Tensor],
+    kernel_size: Axes = 1,
+    stride: Axes = 1,
+    dilation: Axes = 1,
+    padding: Axes | None = None,
+    groups: int = 1,
+    submanifold: bool = False,
+    transposed: bool = False,
+    to: Level | None = None,
+    layout: str = "minuet",
+    kernel_shape: str = "box",
+    offsets: Offsets | None = None,
+) -> SparseTensor:
+    """Does what convolution() does. `run` is convolve(), or a function that takes the same and does more."""
+    given = (x.level.ndim, kernel_size, stride, dilation, padding, groups, transposed, layout, kernel_shape)
+    kind = _kind_of(*given) if offsets is None else _new_kind(*given, offsets)
+    if submanifold and (max(kind.strides) > 1 or padding is not None or transposed):
         raise ValueError("a submanifold convolution has a stride of 1, no padding and is not transposed")
     x.require_device(weight, bias)
-    features = cast(x.features)
-    of_input, of_weight = is_recording(features), is_recording(weight)
-    purposes = int(Purpose.TRANSPOSED_CONVOLUTION if transposed else Purpose.CONVOLUTION)
-    if of_input or of_weight:
+    features, level = cast(x.features), x.level
+    of_weight = is_recording(weight)
+    if of_weight or is_recording(features):
         purposes = TRAINED
-    fine, coarse = _other_level(x, kernel, strides, transposed, x.level if submanifold else to, purposes)
-    made = fine.map_to(coarse, kernel, purposes)
+    else:
+        purposes = int(Purpose.TRANSPOSED_CONVOLUTION if transposed else Purpose.CONVOLUTION)
+    if submanifold:
+        fine = coarse = out = level
+        made = level.map_within(kind.kernel, kind.name, purposes)
+    else:
+        fine, coarse = _other_level(x, kind.kernel, kind.strides, transposed, to, purposes)
+        made = fine.map_to(coarse, kind.kernel, purposes)
+        out = fine if transposed else coarse
     built = made.require(purposes)
-    out = fine if transposed else coarse
     pairs, pair_count = made.pairs() if of_weight else (None, None)
-    key = _convolution_text(
-        kernel_name(kernel),
-        strides,
-        groups,
-        fine is coarse,
-        transposed,
-        layout,
-    )
-    result = _convolution(
-        features, weight, bias, built.buffer, pairs, pair_count, out.count, key, built.key, built.number, out.rows
-    )
+    result = run(
+        features, weight, bias, built.buffer, pairs, pair_count, out.count, kind.text(fine is coarse), built.key,
+        built.number, out.rows,
+    )  # fmt: skip
     return SparseTensor(result, out)
+
+
+#: convolution() for other packages of names.
+convolution_with = uncompiled_in_exact_mode(_convolution)
 
 
 def linear(x: SparseTensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> SparseTensor:

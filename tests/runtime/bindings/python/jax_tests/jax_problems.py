@@ -115,3 +115,12 @@ def coarse_pairs(
         assert {tuple(point) for point in sets[1].tolist()} == oracle.downsample(sets[0], stride)
     pairs = oracle.pairs_of(sets[0], sets[1], kernel_size, [1] * (sets[0].shape[1] - 1))
     return (pairs[:, [0, 2, 1]] if transposed else pairs), len(sets[0]), len(sets[1])
+
+
+def values_of(generator: np.random.Generator, network: sparse.Network) -> dict[str, np.ndarray]:
+    """Random parameters: variances above 0, and the rest small."""
+    made = {}
+    for name, struct in network.parameters.items():
+        values = generator.normal(size=struct.shape) * 0.2
+        made[name] = (np.abs(values) + 0.5 if name.endswith("running_var") else values).astype(np.float32)
+    return made

@@ -35,9 +35,14 @@ def test_all_engines_have_the_same_bits():
     abi, jit, without = (rows_of(engine) for engine in ("abi", "jax", "jax-without-command-buffers"))
     assert [row["what"] for row in abi] == ["inference"]
     for rows in (jit, without):
-        assert [row["what"] for row in rows] == ["inference", "training step"]
-        assert rows[1]["last_loss"] < rows[1]["first_loss"]
-    assert abi[0]["digest"] == jit[0]["digest"] == without[0]["digest"]
-    assert jit[1]["digest"] == without[1]["digest"] != jit[0]["digest"]
+        assert [row["what"] for row in rows] == ["inference"] * 2 + ["training step"] * 2
+        assert ["prepared" in row["mode"] for row in rows] == [False, True, False, False]
+        assert ["flat" in row["mode"] for row in rows] == [False, False, False, True]
+        for row in rows[2:]:
+            assert row["last_loss"] < row["first_loss"]
+    of_inference = {row["digest"] for row in [*abi, *jit[:2], *without[:2]]}
+    of_training = {row["digest"] for row in [*jit[2:], *without[2:]]}
+    assert len(of_inference) == len(of_training) == 1
+    assert of_inference != of_training
     for row in [*abi, *jit, *without]:
         assert 0 < row["wall_ms"]["p10"] <= row["wall_ms"]["median"] <= row["wall_ms"]["p90"]

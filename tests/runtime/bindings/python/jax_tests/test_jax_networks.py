@@ -12,16 +12,7 @@ import jax.numpy as jnp  # noqa: E402
 
 sparse = pytest.importorskip("minuet.jax", exc_type=ImportError)
 
-from jax_problems import cells, device_of_jax, expect_close, in_double, normal, poisoned, same_bits  # noqa: E402
-
-
-def values_of(generator, network):
-    """Random parameters: variances above 0, and the rest small."""
-    made = {}
-    for name, struct in network.parameters.items():
-        values = generator.normal(size=struct.shape) * 0.2
-        made[name] = (np.abs(values) + 0.5 if name.endswith("running_var") else values).astype(np.float32)
-    return made
+from jax_problems import cells, device_of_jax, expect_close, in_double, normal, poisoned, same_bits, values_of  # noqa: E402
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -78,7 +78,7 @@ def test_page(number):
 
 
 def test_page_has_examples():
-    assert len(BLOCKS) == 6
+    assert len(BLOCKS) == 7
 
 
 def test_every_name_of_the_page_is_there():

@@ -179,7 +179,7 @@ def test_layers_that_mix_rows_are_refused_in_capacity_mode():
 
 
 @pytest.mark.parametrize("name", ["norms", "inverse"])
-def test_compiles_to_one_graph(name):
+def test_compiles_to_one_graph(name, recwarn):
     shape = LAYERS[name][0]
     indices = draw_cloud(shape, 100)
     count = torch.tensor([len(indices)], dtype=torch.int32)
@@ -200,6 +200,7 @@ def test_compiles_to_one_graph(name):
         results.append((loss, given.grad, [p.grad for p in module.parameters()], list(module.buffers())))
     for found, wanted in zip(results[1], results[0], strict=True):
         torch.testing.assert_close(found, wanted)
+    assert not [warning for warning in recwarn if "lru_cache" in str(warning.message)]
 
 
 @pytest.mark.parametrize(
@@ -256,6 +257,14 @@ def test_keys_of_one_branch_do_not_reach_another():
     assert data.indices is x.indices
     assert data.out_indices is y.indices
     assert (data.spatial_shape, data.out_spatial_shape) == (SHAPE, [5, 4, 6])
+
+
+def test_submanifold_layers_keep_what_their_key_stands_for():
+    y = spconv.SubMConv3d(4, 4, 3, padding=1, indice_key="k")(small())
+    data = y.find_indice_pair("k")
+    z = spconv.SubMConv3d(4, 4, 3, indice_key="k")(y)
+    assert z.find_indice_pair("k") is data
+    assert data.padding == [1, 1, 1]
 
 
 def test_a_tensor_made_of_the_same_indices_shares_the_keys():

@@ -196,8 +196,9 @@ def test_fused_modules_keep_no_memory(generator):
     """What a step allocates goes when its results and gradients go."""
     _, fused = fused_pair(generator)
     given = inputs(generator, 90, 120)
-    step(fused, *given, [130])
-    gc.collect()
+    for _ in range(2):  # The first one counts the rows of the levels, by ops with memory of their own.
+        step(fused, *given, [130])
+        gc.collect()
     before = torch.cuda.memory_allocated()
     for _ in range(3):
         step(fused, *given, [130])

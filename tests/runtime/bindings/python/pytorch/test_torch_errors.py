@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -111,6 +112,24 @@ def test_wrong_parameters(generator, coordinates):
         sparse.BatchNorm(5, affine=False)(x)
 
 
+def test_sizes_of_other_types(generator, coordinates):
+    """What is kept of a convolution's arguments is theirs alone: not that of equal ones of another type, and not that
+    of an array before it changed."""
+    x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates)
+    weight, pointwise = normal(generator, 27, 4, 4), normal(generator, 1, 4, 4)
+    wanted = convolve(x, weight).features
+    for size in ([3, 3, 3], (3, 3, 3), torch.full((3,), 3), np.full(3, 3), np.int64(3)):
+        assert torch.equal(F.convolution(x, weight, kernel_size=size, submanifold=True).features, wanted)
+    for size in (3.0, [3.0, 3, 3], (3, 3, 3.0)):
+        with pytest.raises(TypeError, match="kernel_size"):
+            F.convolution(x, weight, kernel_size=size, submanifold=True)
+    sizes = torch.full((3,), 3)
+    F.convolution(x, weight, kernel_size=sizes, submanifold=True)
+    sizes.fill_(1)
+    made = F.convolution(x, pointwise, kernel_size=sizes, submanifold=True)
+    assert torch.equal(made.features, F.convolution(x, pointwise, submanifold=True).features)
+
+
 def test_wrong_numbers_of_batches(generator, coordinates):
     x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates)
     mean, variance = torch.zeros(4), torch.ones(4)
@@ -130,7 +149,7 @@ def test_wrong_numbers_of_batches(generator, coordinates):
 def test_a_norm_forgets_tensors_of_the_call_before():
     """The next call of a block may be without one of them, whose memory may be gone."""
     kind = _norms._FORWARD
-    block = _norms._Block(kind, ["input", "output", "residual"], _norms._abi.minuet_tensor(None, 0, 4, 4, 0))
+    block = _norms.Block(kind, ["input", "output", "residual"], _norms._abi.minuet_tensor(None, 0, 4, 4, 0))
     places = _norms._tensor_words(kind, "input", "output", "residual")
     features = torch.zeros(7, 4)
     block.set_tensors(places, (features, features, features), 7)

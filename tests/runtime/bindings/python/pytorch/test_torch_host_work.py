@@ -43,7 +43,7 @@ def count_calls(monkeypatch) -> Callable[[Any, str], list[Any]]:
     ("shape", "stride", "builds", "reads"),
     [
         (None, 2, 1, 1),  # No shape limits the outputs.
-        ((64, 64, 64), 2, 1, 2),  # The shape of the outputs is rounded up: the greatest coordinates are read too.
+        ((64, 64, 64), 2, 1, 1),  # The shape of the outputs is rounded up: the greatest coordinates are read too.
         ((128, 128, 128), 2, 1, 1),  # That of the outputs needs no rounding.
         ((6, 6, 6), 2, 2, 2),  # Outputs pass the shape: the second pyramid has the shape itself.
         (None, 1, 2, 1),  # More outputs than are tried first.

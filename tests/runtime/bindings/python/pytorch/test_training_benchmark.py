@@ -61,6 +61,23 @@ def test_steps_in_both_modes(tmp_path):
     assert all(math.isclose(row["first_loss"], rows[0]["first_loss"], rel_tol=1e-3) for row in rows)
 
 
+def test_a_step_begins_anew(generator):
+    """A graph's warm-up steps leave no trace in the steps behind them, whose values stay in their memory."""
+    step = training_networks.Step(spconv, training_networks.minkunet42(spconv, 4, 5), [16, 16, 16], "cpu")
+    coordinates = torch.from_numpy(generator.integers(0, 16, (300, 4)).astype("int32"))
+    coordinates[:, 0] = 0
+    coordinates = torch.unique(coordinates, dim=0)
+    features = torch.from_numpy(generator.normal(size=(len(coordinates), 4)).astype("float32"))
+    labels = torch.from_numpy(generator.integers(0, 5, len(coordinates)))
+    saved, places = step.save(), [value.data_ptr() for value in step.network.state_dict().values()]
+    first, second = (step(coordinates, features, labels)[0] for _ in range(2))
+    assert not torch.equal(first, second)
+    step.restore(saved)
+    assert torch.equal(step(coordinates, features, labels)[0], first)
+    assert torch.equal(step(coordinates, features, labels)[0], second)
+    assert [value.data_ptr() for value in step.network.state_dict().values()] == places
+
+
 def test_single_ops(tmp_path):
     status, document, rows = run_script(tmp_path, "--ops")
     assert status == 0 and not document["failed"]

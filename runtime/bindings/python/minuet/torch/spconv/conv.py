@@ -10,9 +10,12 @@ import torch
 from torch import nn
 
 from .. import functional as F  # noqa: N812
+from .._clouds import BatchNorm, group_of
+from .._convolutions import convolve
 from .._geometry import Geometry
 from .._sparse_tensor import SparseTensor
-from .core import ConvAlgo, Kind, SparseConvTensor, expand_nd
+from .._units import unit
+from .core import ConvAlgo, IndiceData, Kind, SparseConvTensor, expand_nd
 from .modules import KernelModule
 
 
@@ -109,33 +112,46 @@ class SparseConvolution(KernelModule):
 
     def forward(self, input: SparseConvTensor) -> SparseConvTensor:
         """Convolves a tensor."""
+        return self._run(input, convolve)
+
+    def _with_norm(self, input: SparseConvTensor, norm: BatchNorm, relu: bool) -> SparseConvTensor | None:
+        if type(self).forward is not SparseConvolution.forward or norm.num_features != self.out_channels:
+            return None
+        run = None if group_of(norm) is not None else unit(self, norm, input.features, relu)
+        return None if run is None else self._run(input, run)
+
+    def _run(self, input: SparseConvTensor, run: Any) -> SparseConvTensor:
         self.require_tensor(input)
         if input.channels != self.in_channels:
             raise ValueError(f"features have {input.channels} channels, and the layer takes {self.in_channels}")
         if self.conv1x1 and not self.inverse:
-            return self._multiply(input)
+            return self._multiply(input, run)
         if self.inverse:
-            return self._inverse(input)
+            return self._inverse(input, run)
         if self.subm:
-            return self._submanifold(input)
-        return self._transposed(input) if self.transposed else self._strided(input)
+            return self._submanifold(input, run)
+        return self._transposed(input, run) if self.transposed else self._strided(input, run)
 
-    def _multiply(self, input: SparseConvTensor) -> SparseConvTensor:
+    def _multiply(self, input: SparseConvTensor, run: Any) -> SparseConvTensor:
         if self.groups == 1:
             weight, layout = self.weight.reshape(1, self.in_channels, self.out_channels), "minuet"
         else:
             weight, layout = self.weight.reshape(self.out_channels, 1, -1), "spconv"
-        made = F.convolution(input.sparse(), weight, self.bias, submanifold=True, groups=self.groups, layout=layout)
+        made = F.convolution_with(
+            input.sparse(), weight, self.bias, run, submanifold=True, groups=self.groups, layout=layout
+        )
         return input._with_level(made)
 
-    def _require_key(self, input: SparseConvTensor, kind: Kind) -> None:
+    def _require_key(self, input: SparseConvTensor, kind: Kind) -> IndiceData | None:
+        """Returns what the layer's key stands for, and raises unless the layer may share it."""
         known = input.find_indice_pair(self.indice_key)
         if known is not None:
             given = {"ksize": self.kernel_size, "dilation": self.dilation}
             known.require(str(self.indice_key), kind, input.level, given)
+        return known
 
-    def _submanifold(self, input: SparseConvTensor) -> SparseConvTensor:
-        self._require_key(input, Kind.SUBMANIFOLD)
+    def _submanifold(self, input: SparseConvTensor, run: Any) -> SparseConvTensor:
+        known = self._require_key(input, Kind.SUBMANIFOLD)
         kernel: dict[str, Any] = {"kernel_size": self.kernel_size, "dilation": self.dilation}
         if any(size % 2 == 0 for size in self.kernel_size):
             # spconv's offsets begin at -(size // 2), and those of a centred kernel of Minuet at -((size - 1) // 2).
@@ -144,17 +160,19 @@ class SparseConvolution(KernelModule):
                 for size, dilation in zip(self.kernel_size, self.dilation, strict=True)
             ]
             kernel = {"offsets": list(itertools.product(*axes))}
-        made = F.convolution(
-            input.sparse(), self.weight, self.bias, submanifold=True, groups=self.groups, layout="spconv", **kernel
+        made = F.convolution_with(
+            input.sparse(), self.weight, self.bias, run, submanifold=True, groups=self.groups, layout="spconv", **kernel
         )
-        return input._with_level(made, None, self._data(Kind.SUBMANIFOLD, input, made.level, input.spatial_shape))
+        data = None if known else self._data(Kind.SUBMANIFOLD, input, made.level, input.spatial_shape)
+        return input._with_level(made, None, data)
 
-    def _strided(self, input: SparseConvTensor) -> SparseConvTensor:
+    def _strided(self, input: SparseConvTensor, run: Any) -> SparseConvTensor:
         self._require_key(input, Kind.STRIDED)
-        made = F.convolution(
+        made = F.convolution_with(
             input.sparse(),
             self.weight,
             self.bias,
+            run,
             kernel_size=self.kernel_size,
             stride=self.stride,
             dilation=self.dilation,
@@ -166,7 +184,7 @@ class SparseConvolution(KernelModule):
         shape = list(made.level.shape or ())
         return input._with_level(made, shape, self._data(Kind.STRIDED, input, made.level, shape))
 
-    def _inverse(self, input: SparseConvTensor) -> SparseConvTensor:
+    def _inverse(self, input: SparseConvTensor, run: Any) -> SparseConvTensor:
         data = input.find_indice_pair(self.indice_key)
         if data is None:
             raise ValueError(
@@ -188,10 +206,11 @@ class SparseConvolution(KernelModule):
                 f"the input is not on the voxels that the layer with indice_key {self.indice_key!r} made: an inverse "
                 "convolution leads back from these"
             )
-        made = F.convolution(
+        made = F.convolution_with(
             input.sparse(),
             self.weight,
             self.bias,
+            run,
             kernel_size=data.ksize,
             stride=data.stride,
             dilation=data.dilation,
@@ -203,7 +222,7 @@ class SparseConvolution(KernelModule):
         )
         return input._with_level(made, data.spatial_shape)
 
-    def _transposed(self, input: SparseConvTensor) -> SparseConvTensor:
+    def _transposed(self, input: SparseConvTensor, run: Any) -> SparseConvTensor:
         """Convolves the voxels, moved apart by the stride, with the mirrored kernel: the outputs that this reaches are
         those of the transposed convolution."""
         self._require_key(input, Kind.TRANSPOSED)
@@ -220,10 +239,11 @@ class SparseConvolution(KernelModule):
             for cells, stride, more in zip(input.spatial_shape, self.stride, self.output_padding, strict=True)
         ]
         apart = Geometry.beside(input.level, input.indices * steps, shape).level
-        made = F.convolution(
+        made = F.convolution_with(
             SparseTensor(input.features, apart),
             self.weight.flip(tuple(range(1, 1 + self.ndim))),
             self.bias,
+            run,
             kernel_size=self.kernel_size,
             dilation=self.dilation,
             padding=padding,

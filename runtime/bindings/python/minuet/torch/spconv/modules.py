@@ -52,6 +52,10 @@ class SparseModule(nn.Module):
             count = level.count
             recorded.copy_(recorded.clamp(min=level.rows) if count is None else torch.maximum(recorded, count))
 
+    def _with_norm(self, input: SparseConvTensor, norm: BatchNorm, relu: bool) -> SparseConvTensor | None:
+        """Applies the layer, a batch norm and a ReLU in one step of autograd. Returns None where that cannot be."""
+        return None
+
     def get_max_num_voxels(self) -> torch.Tensor | None:
         """Returns the most output voxels so far, int32 [1], of a layer with record_voxel_count, else None."""
         found: torch.Tensor | None = getattr(self, _RECORDED, None)
@@ -171,8 +175,10 @@ class SparseSequential(SparseModule):
         while number < len(modules):
             module = modules[number]
             number += 1
-            if is_spconv_module(module) or not isinstance(input, SparseConvTensor):
-                input = module(input)
+            if isinstance(module, SparseModule) or not isinstance(input, SparseConvTensor):
+                made, taken = _apply_with_norm(module, modules, number, input)
+                input = module(input) if made is None else made
+                number += taken
             elif _is_norm(module) and not _is_watched(module):
                 relu = number < len(modules) and _is_relu(modules[number])
                 input = normalize(module, input, relu=relu)
@@ -187,6 +193,23 @@ class SparseSequential(SparseModule):
         return input
 
 
+def _apply_with_norm(
+    module: nn.Module, modules: list[nn.Module], number: int, input: Any
+) -> tuple[SparseConvTensor | None, int]:
+    """Applies a layer, and the batch norm and the ReLU that come next, in one step of autograd. Returns the result and
+    how many layers it took behind the first one, or None where there are not these layers."""
+    if number == len(modules) or torch.compiler.is_compiling():
+        return None, 0
+    norm = modules[number]
+    if not _is_norm(norm) or not isinstance(module, SparseModule) or not isinstance(input, SparseConvTensor):
+        return None, 0
+    if _is_watched(module) or _is_watched(norm):
+        return None, 0
+    relu = number + 1 < len(modules) and _is_relu(modules[number + 1])
+    made = module._with_norm(input, norm, relu)
+    return made, 0 if made is None else 1 + int(relu)
+
+
 def _is_norm(module: nn.Module) -> bool:
     """Whether a layer computes what the batch norms of torch compute."""
     known = (nn.BatchNorm1d.forward, nn.SyncBatchNorm.forward, SparseBatchNorm.forward, SparseSyncBatchNorm.forward)
@@ -199,15 +222,18 @@ def _is_relu(module: nn.Module) -> bool:
 
 def _is_watched(module: nn.Module) -> bool:
     """Whether a layer has hooks or a forward() of its own: one pass for several layers would leave them out."""
-    return "forward" in module.__dict__ or any(
-        getattr(owner, name)
-        for owner, names in ((module, _HOOKS), (nn.modules.module, _GLOBAL_HOOKS))
-        for name in names
+    every = nn.modules.module
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or every._global_forward_hooks
+        or every._global_forward_pre_hooks
+        or every._global_backward_hooks
+        or every._global_backward_pre_hooks
+        or "forward" in module.__dict__
     )
-
-
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_GLOBAL_HOOKS = tuple(f"_global{name}" for name in _HOOKS)
 
 
 class SparseBatchNorm(nn.BatchNorm1d):
