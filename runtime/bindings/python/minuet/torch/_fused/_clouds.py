@@ -141,7 +141,8 @@ class Cloud:
         """Returns a level of the network."""
         found = self._levels.get(number)
         if found is None:
-            found = self._levels[number] = self._new_level(number)
+            with self.level.geometry.session.building():
+                found = self._levels[number] = self._new_level(number)
         return found
 
     def _new_level(self, number: int) -> Level:

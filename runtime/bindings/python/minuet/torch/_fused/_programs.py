@@ -26,6 +26,7 @@ _backward = with_addresses("minuet_training_backward", *[_ADDRESS] * 4)
 _build = with_addresses("minuet_pyramid_build", *[_ADDRESS] * 4)
 # Those that were not used for longest go.
 _MOST_PYRAMIDS = 64
+_MOST_PROGRAMS = 16
 _TORCH_TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "int32": torch.int32}
 
 
@@ -362,7 +363,8 @@ class Programs:
     def __init__(self, description: dict[str, Any]) -> None:
         self._description = description
         self._plans: dict[Any, Plan] = {}
-        self._programs: dict[Any, Any] = {}
+        # A schedule of momenta makes a program for each of them.
+        self._programs: dict[Any, Any] = Recent(_MOST_PROGRAMS)
 
     def plan(self, dtype: DType) -> Plan:
         """Returns the plan of the network with features of a dtype."""
