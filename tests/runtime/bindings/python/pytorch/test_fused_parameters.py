@@ -98,6 +98,20 @@ def test_parameters_that_are_read_in_parts(function, weight):
         minuet.torch.fuse(Written(function, conv=sub(4, 8), weight=weight), cloud(60, 5))
 
 
+def test_parameters_in_one_memory():
+    """As vector_to_parameters() makes them. Each is known by its own name."""
+    modules = [UNet() for _ in range(2)]
+    vector = nn.utils.parameters_to_vector(modules[0].parameters()).detach()
+    nn.utils.vector_to_parameters(vector, modules[0].parameters())
+    modules[1].load_state_dict(modules[0].state_dict())
+    fused = minuet.torch.fuse(modules[0], cloud(60, 5))
+    expect_same(step(fused.train(), cloud(100, 1)), step(modules[1].train(), cloud(100, 1)))
+    module = Written(lambda m, x: m.conv(x).features * (2 * m.weight), weight=numbers(8), conv=sub(4, 8))
+    nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(module.parameters()).detach(), module.parameters())
+    with pytest.raises(minuet.torch.ExportError, match="computes other numbers from 'weight'"):
+        minuet.torch.fuse(module, cloud(60, 5))
+
+
 # ---- other shapes and forms ------------------------------------------------------------------------------------------
 
 

@@ -159,13 +159,13 @@ class FusedModule(nn.Module):
                 f"the argument {next(iter(named))!r} is given by its name, and a fused module takes arguments by "
                 "position, as its example gave them"
             )
-        if keeps_shapes.get():
-            return self.module(*arguments)  # fuse() or export() of a module around this one records its ops.
         if torch.compiler.is_compiling():
             return _uncompiled(self, arguments)
         return self._run(arguments)
 
     def _run(self, arguments: tuple[Any, ...]) -> Any:
+        if keeps_shapes.get():
+            return self.module(*arguments)  # fuse() or export() of a module around this one records its ops.
         found: Recorded = self.__dict__["_recorded"]
         require_form(found.form, arguments)
         self.__dict__["_parts"].require()
@@ -233,6 +233,7 @@ def _require_same(value: SparseConvTensor | SparseTensor, root: Any) -> None:
 
 
 def _coordinates_of(value: Any) -> torch.Tensor:
+    """Returns the coordinates of a sparse tensor, or the tensor of coordinates itself."""
     if isinstance(value, SparseConvTensor):
         return value.indices
     found: torch.Tensor = value.coordinates if isinstance(value, SparseTensor) else value
