@@ -216,6 +216,11 @@ def exact_dtype_of(features: torch.Tensor) -> DType:
     return DType.FLOAT32 if dtype is DType.TF32 else dtype
 
 
+def address_of(tensor: torch.Tensor) -> int:
+    """Returns the address of a tensor. torch says of one without rows that it has none."""
+    return int(tensor.data_ptr() or tensor.untyped_storage().data_ptr())
+
+
 def plain(tensor: torch.Tensor | None) -> torch.Tensor | None:
     """Returns a tensor that DLPack gives away, although its values may have a gradient."""
     return None if tensor is None else tensor.detach().contiguous()

@@ -21,7 +21,10 @@ class Mode(NamedTuple):
 
 def versions_of(tensors: Sequence[torch.Tensor]) -> list[int]:
     """Returns torch's counts of changes of tensors. Those that were made in inference mode have none."""
-    return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+    try:
+        return [tensor._version for tensor in tensors]
+    except RuntimeError:
+        return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
 
 
 def _marks(counters: Sequence[torch.Tensor]) -> list[tuple[int, int]]:

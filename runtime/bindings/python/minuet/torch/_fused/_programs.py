@@ -14,7 +14,7 @@ from ..._plan import Plan
 from ..._pyramid import Pyramid
 from ..._training import Training
 from ..._types import Dataflow, DType
-from .._places import ELEMENTS, Place, Pool, Recent, array_struct, check, context, remembered
+from .._places import ELEMENTS, Place, Pool, Recent, address_of, array_struct, check, context, remembered
 from .._rules import Bounds
 from .._runs import Values, parameters_set, plan_run, with_addresses
 from ._norms import Counts
@@ -28,11 +28,6 @@ _build = with_addresses("minuet_pyramid_build", *[_ADDRESS] * 4)
 _MOST_PYRAMIDS = 64
 _MOST_PROGRAMS = 16
 _TORCH_TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "int32": torch.int32}
-
-
-def address_of(tensor: torch.Tensor) -> int:
-    """Returns the address of a tensor. torch says of one without rows that it has none."""
-    return int(tensor.data_ptr() or tensor.untyped_storage().data_ptr())
 
 
 @dataclass(frozen=True)
@@ -109,7 +104,8 @@ class Program:
 
     def made(self, setting: Setting) -> Made:
         """Returns the pyramid of a setting."""
-        return self._made.get(setting) or remembered(self._made, setting, lambda: Made(self, setting))
+        found: Made | None = self._made.get(setting)  # Without making a function for each call.
+        return found or remembered(self._made, setting, lambda: Made(self, setting))
 
     def new_pyramid(self, setting: Setting, keep: Sequence[int]) -> Pyramid:
         """Makes a pyramid that keeps the coordinates of some levels."""
