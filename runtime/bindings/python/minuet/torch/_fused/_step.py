@@ -18,7 +18,7 @@ from ._clouds import Cloud, Levels, must_grow, note_rows, to_read
 from ._norms import Mode, Norms, versions_of
 from ._programs import InferenceProgram, Made, Options, Program, Programs, TrainingProgram
 from ._recorded import Recorded
-from ._tensors import Table, Tensors
+from ._tensors import Table, Tensors, forms_of
 
 
 class Runtime:
@@ -230,7 +230,10 @@ class Call:
             )
         place, count = runtime.place, len(self._forms)
         # As single ops do, this reads parameters where they are now: an offload to the host may have moved them.
-        table = runtime.tensors.table(self._tensors)
+        table = self._table
+        known = table.forms if self._mode is None else table.trained_forms
+        if known != forms_of(self._watched):
+            table = runtime.tensors.table(self._tensors)
         layout = table.gradients(tuple(wanted[count:]))
         flat = torch.empty(layout.count, dtype=torch.float32, device=place.device)
         given = [

@@ -25,24 +25,29 @@ def addresses_of(arrays: Any, count: int) -> Any:
     return np.frombuffer(arrays, dtype=np.int64).reshape(-1, _WORDS)[:count, 0]
 
 
+def forms_of(tensors: Sequence[torch.Tensor]) -> list[tuple[Any, ...]]:
+    """Returns address, shape, strides and dtype of tensors."""
+    return [(tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors]
+
+
 class Table:
     """Where all parameters lie. It does not change, so that any thread may give it to calls.
 
     Args:
         template: one array for each parameter, without its address.
-        forms: address, shape, strides and dtype of all parameters.
+        forms: of all parameters, as forms_of() tells them.
         statistics: whether each is a running statistic.
         trained: the numbers of those that may have a gradient.
 
     Attributes:
-        forms: as given, for comparison.
+        forms, trained_forms: of all, and of those that may have a gradient.
         parameters: one array for each.
         statistics: the same with those of running statistics alone.
     """
 
     def __init__(self, template: Any, forms: list[tuple[Any, ...]], statistics: Any, trained: Sequence[int]) -> None:
         kind = type(template)
-        self.forms = forms
+        self.forms, self.trained_forms = forms, [forms[number] for number in trained]
         self.parameters = kind.from_buffer_copy(template)
         self.statistics = kind.from_buffer_copy(template)
         found = np.array([form[0] for form in forms], dtype=np.int64)
@@ -177,7 +182,7 @@ class Tensors:
         """
         try:
             # One address may have another form later: `parameter.data` may be set to a view, and memory is used again.
-            forms = [(tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors]
+            forms = forms_of(tensors)
         except AttributeError:
             missing = next(name for name, tensor in zip(self._names, tensors, strict=True) if tensor is None)
             raise ValueError(f"{missing} is None, and the module was fused with one: fuse it again") from None
