@@ -35,18 +35,17 @@ def define(
         setup_context, backward: as of torch.library.register_autograd. Without `backward`, the op has no gradient, and
             a backward pass through it raises an error.
     """
-    direct = implementation
     name = library.define(schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order))
     # Where a graph breaks, the compiler would look into what runs between the graphs.
-    implementation = torch.compiler.disable(implementation, reason="it calls a library")
+    uncompiled = torch.compiler.disable(implementation, reason="it calls a library")
     for key in ("CPU", "CUDA"):
-        library.impl(name, implementation, key)
+        library.impl(name, uncompiled, key)
     qualified = f"minuet::{name}"
     torch.library.register_fake(qualified, fake, lib=library)
     op = getattr(torch.ops.minuet, name).default
-    function = _function_of(op, direct, implementation, setup_context, backward or _refuse_gradient(name))
-    library.impl(name, _gradient_of(op, implementation, function), "Autograd", with_keyset=True)
-    _direct[op] = (direct, function)
+    function = _function_of(op, implementation, uncompiled, setup_context, backward or _refuse_gradient(name))
+    library.impl(name, _gradient_of(op, uncompiled, function), "Autograd", with_keyset=True)
+    _direct[op] = (implementation, function)
     torch.library.register_vmap(qualified, _refuse_vmap(name), lib=library)
     return op
 
@@ -69,8 +68,8 @@ _PLAIN = frozenset(
 
 def _function_of(
     op: Any,
-    direct: Callable[..., Any],
     implementation: Callable[..., Any],
+    uncompiled: Callable[..., Any],
     setup_context: Callable[..., None] | None,
     backward: Gradients,
 ) -> Any:
@@ -79,12 +78,12 @@ def _function_of(
 
     def forward(ctx: Any, keyset: Any, *arguments: Any) -> Any:
         if keyset is None:
-            output = direct(*arguments)
+            output = implementation(*arguments)
             if setup_context is not None:
                 setup_context(ctx, arguments, output)
             return output
         with _below():
-            output = _run_below(op, implementation, keyset, arguments)
+            output = _run_below(op, uncompiled, keyset, arguments)
             if setup_context is not None:
                 setup_context(ctx, arguments, output)
         return output
@@ -101,10 +100,10 @@ _below = torch._C._AutoDispatchBelowAutograd
 _after = torch._C._after_autograd_keyset
 
 
-def _run_below(op: Any, implementation: Callable[..., Any], keyset: Any, arguments: Sequence[Any]) -> Any:
+def _run_below(op: Any, uncompiled: Callable[..., Any], keyset: Any, arguments: Sequence[Any]) -> Any:
     keys = keyset & _after
     # The dispatcher would call the implementation, and take 4 us for it.
-    return implementation(*arguments) if keys.raw_repr() in _PLAIN else op.redispatch(keys, *arguments)
+    return uncompiled(*arguments) if keys.raw_repr() in _PLAIN else op.redispatch(keys, *arguments)
 
 
 def _gradient_of(op: Any, implementation: Callable[..., Any], function: Any) -> Callable[..., Any]:
@@ -117,7 +116,7 @@ def _gradient_of(op: Any, implementation: Callable[..., Any], function: Any) -> 
 
     def dispatch(keyset: Any, *arguments: Any) -> Any:
         if forward_ad._current_level >= 0:
-            _refuse_tangents(op, arguments)
+            refuse_tangents(f"minuet::{op._opname}", arguments)
         if torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments):
             if torch._C._are_functorch_transforms_active():
                 raise RuntimeError(
@@ -188,13 +187,11 @@ def is_plain(arguments: Sequence[Any]) -> bool:
     )
 
 
-def _refuse_tangents(op: Any, arguments: Sequence[Any]) -> None:
+def refuse_tangents(what: str, arguments: Sequence[Any]) -> None:
     """Raises where an argument has a tangent of forward-mode differentiation, which would be lost."""
     for argument in arguments:
         if isinstance(argument, torch.Tensor) and forward_ad.unpack_dual(argument).tangent is not None:
-            raise RuntimeError(
-                f"minuet::{op._opname} has no forward-mode derivative: use torch.autograd.grad, which goes backward"
-            )
+            raise RuntimeError(f"{what} has no forward-mode derivative: use torch.autograd.grad, which goes backward")
 
 
 def _refuse_gradient(name: str) -> Gradients:

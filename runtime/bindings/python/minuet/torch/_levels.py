@@ -210,6 +210,7 @@ class Level:
                     else:
                         buffer, key, number = self._source
                         self._coordinates = pyramid_coordinates(buffer, key, number, self.rows)
+                    self._source = None  # It keeps the memory of a whole pyramid.
         return self._coordinates
 
     @property

@@ -349,6 +349,7 @@ class _Tracked(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, _: Any, *arguments: Any) -> torch.Tensor:
+        # The first argument gives the others the numbers that they have in the op's function, which _gradient() reads.
         output, saved = compute_tracked(*arguments)
         features, residual, weight, bias, *_, row_count, _, eps, _, relu = arguments
         _keep(ctx, features, residual, output, saved, weight, bias, row_count, eps, relu)

@@ -56,12 +56,17 @@ class Place:
 
     def is_capturing(self) -> bool:
         """Whether the current stream records a graph."""
-        return not self.is_cpu and torch.cuda.is_current_stream_capturing()
+        if self.is_cpu:
+            return False
+        if torch.cuda.current_device() == self.index:
+            return bool(torch.cuda.is_current_stream_capturing())
+        with torch.cuda.device(self.device):  # torch asks the stream of its current device.
+            return bool(torch.cuda.is_current_stream_capturing())
 
     def wait_for(self, last: int) -> None:
         """Makes the current stream wait for what was enqueued on another one so far."""
         # torch begins a capture when all work is done, and events from outside may not be waited for in one.
-        if not torch.cuda.is_current_stream_capturing():
+        if not self.is_capturing():
             torch.cuda.current_stream(self.device).wait_stream(torch.cuda.ExternalStream(last, self.device))
 
     def require(self, *tensors: torch.Tensor | None) -> None:
@@ -188,16 +193,19 @@ def check(status: int) -> None:
 
 
 def dtype_of_features(features: torch.Tensor) -> DType:
-    """Returns how features of this dtype are computed.
+    """Returns how features of this dtype are computed."""
+    return computed_dtype(features.dtype, features.is_cuda)
+
+
+def computed_dtype(dtype: torch.dtype, is_cuda: bool) -> DType:
+    """Returns how features of a dtype are computed.
 
     float32 features are computed in TF32 where torch.backends.cuda.matmul.allow_tf32 says so.
     """
-    found = _DTYPES.get(features.dtype)
+    found = _DTYPES.get(dtype)
     if found is None:
-        raise TypeError(
-            f"features are {features.dtype}, and float32, float16 and bfloat16 are needed: convert them first"
-        )
-    if found is DType.FLOAT32 and features.is_cuda and torch.backends.cuda.matmul.allow_tf32:
+        raise TypeError(f"features are {dtype}, and float32, float16 and bfloat16 are needed: convert them first")
+    if found is DType.FLOAT32 and is_cuda and torch.backends.cuda.matmul.allow_tf32:
         return DType.TF32
     return found
 
@@ -206,6 +214,11 @@ def exact_dtype_of(features: torch.Tensor) -> DType:
     """Returns how an op that multiplies no matrices computes features of this dtype: never in TF32."""
     dtype = dtype_of_features(features)
     return DType.FLOAT32 if dtype is DType.TF32 else dtype
+
+
+def address_of(tensor: torch.Tensor) -> int:
+    """Returns the address of a tensor. torch says of one without rows that it has none."""
+    return int(tensor.data_ptr() or tensor.untyped_storage().data_ptr())
 
 
 def plain(tensor: torch.Tensor | None) -> torch.Tensor | None:

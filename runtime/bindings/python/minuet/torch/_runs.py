@@ -18,6 +18,7 @@ from ._places import (
     ELEMENTS,
     Place,
     Pool,
+    address_of,
     array_struct,
     check,
     new_cache,
@@ -210,8 +211,7 @@ class Run:
         words[_WORKSPACE] = workspace.data_ptr()
         word = _INPUTS
         for tensor in inputs:
-            # A tensor without rows says that it has no address.
-            words[word] = tensor.data_ptr() or tensor.untyped_storage().data_ptr()
+            words[word] = address_of(tensor)
             word += _ARRAY_WORDS
         word = _OUTPUTS
         for tensor in outputs:

@@ -24,14 +24,14 @@ class _Unit(torch.autograd.Function):
         bias: torch.Tensor | None,
         scale: torch.Tensor | None,
         shift: torch.Tensor | None,
-        place: tuple[Any, ...],
+        maps: tuple[Any, ...],
         statistics: tuple[torch.Tensor | None, ...],
         momentum: float,
         eps: float,
         relu: bool,
     ) -> torch.Tensor:
-        buffer, pairs, pair_count, row_count, *numbers, _ = place
-        convolved = _convolutions.forward(features, weight, bias, *place)
+        buffer, pairs, pair_count, row_count, *numbers, _ = maps  # The last one is the number of rows made.
+        convolved = _convolutions.forward(features, weight, bias, *maps)
         output, saved = _norms.compute_tracked(
             convolved, None, scale, shift, *statistics, row_count, momentum, eps, False, relu
         )
@@ -83,9 +83,9 @@ def unit(
         if tensor is not None and tensor.device != device:
             return None  # The ops raise an error.
 
-    def run(features: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *place: Any) -> torch.Tensor:
+    def run(features: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *maps: Any) -> torch.Tensor:
         made: torch.Tensor = _apply(
-            features, weight, bias, scale, shift, place, statistics, norm.momentum, norm.eps, relu
+            features, weight, bias, scale, shift, maps, statistics, norm.momentum, norm.eps, relu
         )
         return made
 

@@ -109,7 +109,7 @@ _CONSTANTS = frozenset((int, bool, str, type(None)))
 
 
 def _kind_of(*given: Any) -> _Kind:
-    """Does the same, and keeps what it has made."""
+    """Returns what _new_kind() does, and keeps what it has made."""
     if torch.compiler.is_compiling():
         return _new_kind(*given)
     known = []
@@ -257,7 +257,7 @@ def _convolution(
     return SparseTensor(result, out)
 
 
-#: convolution() for other packages of names.
+#: convolution() with a function that runs it, by which spconv's layers take a batch norm into the same step.
 convolution_with = uncompiled_in_exact_mode(_convolution)
 
 

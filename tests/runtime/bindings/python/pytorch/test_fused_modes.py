@@ -214,6 +214,9 @@ def test_what_cannot_be_trained():
     random = fused(lambda m, x: nn.functional.dropout(m.conv(x).features, training=m.training))
     with pytest.raises(ValueError, match="the fused module has a dropout"):
         random(cloud(50, 1))
+    random = fused(lambda m, x: m.drop(m.conv(x).features), drop=torch.compile(nn.Dropout(0.1)))
+    with pytest.raises(ValueError, match="has a dropout"):
+        random(cloud(50, 1))
     fused(lambda m, x: m.drop(m.conv(x).features), drop=nn.Dropout(0))(cloud(50, 1))
     with pytest.raises(minuet.torch.ExportError, match=r"'slope\.weight'"):
         fused(lambda m, x: m.slope(m.conv(x).features), slope=nn.PReLU())
@@ -327,8 +330,16 @@ def test_derivatives_that_are_refused():
     features = x.features.detach()
     with pytest.raises(RuntimeError):
         torch.func.grad(lambda given: fused(x.replace_feature(given)).features.sum())(features)
-    with pytest.raises(RuntimeError), torch.autograd.forward_ad.dual_level():
-        fused(x.replace_feature(torch.autograd.forward_ad.make_dual(features, features)))
+    with pytest.raises(RuntimeError), torch.no_grad():
+        torch.vmap(lambda given: fused(x.replace_feature(given)).features)(torch.stack([features, features]))
+    for training in (True, False):
+        with (
+            pytest.raises(RuntimeError, match="no forward-mode derivative"),
+            torch.autograd.forward_ad.dual_level(),
+            torch.set_grad_enabled(training),
+        ):
+            dual = torch.autograd.forward_ad.make_dual(features, features)
+            fused.train(training)(x.replace_feature(dual))
 
 
 def test_torch_compile():

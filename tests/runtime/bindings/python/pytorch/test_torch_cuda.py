@@ -176,6 +176,10 @@ def test_fused_modules_in_a_graph(generator):
         torch.cuda.synchronize()
         assert not int(results[1])
         network.load_state_dict(fused.state_dict())
+        with torch.no_grad():  # Inference sees what the replay changed.
+            x = sparse.SparseTensor.of(*given[:2], count=given[2], capacities=[130])
+            expect_close(fused.eval()(x).features, network.eval()(x).features, torch.float32)
+            fused.train(), network.train()
         expect_same(results, step(network, *given, [130]))
     assert int(fused.norm.num_batches_tracked) == before + 3
     held[2].fill_(121)  # More than the coordinates have: nothing fits.

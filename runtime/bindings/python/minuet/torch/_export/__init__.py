@@ -97,7 +97,14 @@ def record(module: nn.Module, example: Any, shape: Sequence[int] | None) -> tupl
     module.eval()
     try:
         # Parts that torch.compile made run op by op, so that the recorder sees their ops.
-        with torch.no_grad(), torch.compiler.set_stance("force_eager"), Reads(recorder), recorder:
+        # In inference mode, torch would not tell the recorder of the ops that an op consists of.
+        with (
+            torch.inference_mode(False),
+            torch.no_grad(),
+            torch.compiler.set_stance("force_eager"),
+            Reads(recorder),
+            recorder,
+        ):
             result = module(*given)
     finally:
         for part, training in modes:

@@ -165,14 +165,17 @@ class Recorder(TorchDispatchMode):
         self._values: dict[int, tuple[torch.Tensor, Value]] = {}
         self._tainted: dict[int, tuple[torch.UntypedStorage, Unknown]] = {}
         self._owned: dict[int, dict[int, None]] = {}
-        self._names = {id(part): _plain(name) for name, part in reversed(list(module.named_modules()))}
+        self._names = {id(part): plain_name(name) for name, part in reversed(list(module.named_modules()))}
         self._stack: list[str] = [""]
         self._hooks: list[Any] = []
-        self._parameters = {
-            tensor.untyped_storage().data_ptr(): _plain(name)
-            for name, tensor in module.state_dict(keep_vars=True).items()
-            if isinstance(tensor, torch.Tensor) and tensor.numel()
-        }
+        #: By the memory of parameters: the first and the last address of each one there, and its name.
+        self._parameters: dict[int, list[tuple[int, int, str]]] = {}
+        for name, tensor in module.state_dict(keep_vars=True).items():
+            if isinstance(tensor, torch.Tensor) and tensor.numel():
+                last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+                first = tensor.data_ptr()
+                place = (first, first + last * tensor.element_size(), plain_name(name))
+                self._parameters.setdefault(_storage(tensor), []).insert(0, place)
 
     def __enter__(self) -> Recorder:
         def enter(module: nn.Module, _: Any) -> None:
@@ -200,7 +203,11 @@ class Recorder(TorchDispatchMode):
 
     def parameter_name(self, tensor: torch.Tensor) -> str | None:
         """Returns the name in the module's state dict of the parameter whose memory a tensor has."""
-        return self._parameters.get(tensor.untyped_storage().data_ptr())
+        places = self._parameters.get(_storage(tensor))
+        if places is None:
+            return None
+        address = tensor.data_ptr()
+        return next((name for first, last, name in places if first <= address <= last), None)
 
     def find(self, tensor: torch.Tensor) -> Value | None:
         """Returns what is known of a tensor; None for a constant."""
@@ -240,7 +247,7 @@ class Recorder(TorchDispatchMode):
         result = func(*args, **kwargs)
         call = Call(self, func, args, kwargs, result)
         for tensor in call.given:
-            name = self._parameters.get(_storage(tensor))
+            name = self.parameter_name(tensor)
             if name is not None:
                 self.seen.add(name)
         self._record(call)
@@ -340,7 +347,7 @@ def _rate(args: Any, kwargs: Any) -> Any:
     return kwargs.get("p", args[1] if len(args) > 1 else None)
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """Returns a name without what torch.compile puts into it."""
     return name.replace("_orig_mod.", "").removesuffix("._orig_mod")
 

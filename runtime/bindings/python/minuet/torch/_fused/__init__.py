@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from numbers import Number
 from typing import Any
 
 import torch
@@ -12,14 +13,23 @@ from torch import nn
 from .._export import ExportError
 from .._geometry import Geometry, Level
 from .._places import place_of
+from .._rules import keeps_shapes
 from .._sparse_tensor import SparseTensor
 from ..spconv.core import SparseConvTensor
+from ._arguments import require_form
 from ._clouds import Cloud
+from ._parts import Parts, require_plain
 from ._programs import Programs
 from ._recorded import Path, Recorded, Result, recorded
 from ._step import Runtime
 
 __all__ = ["FusedModule", "fuse"]
+
+#: What a fused module shares with its module, so that it has the same parameters, state dict and hooks of that.
+_SHARED = (
+    "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_state_dict_hooks", "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
+)  # fmt: skip
 
 
 def fuse(module: nn.Module, example: Any, *, shape: Sequence[int] | None = None) -> FusedModule:
@@ -52,10 +62,15 @@ def fuse(module: nn.Module, example: Any, *, shape: Sequence[int] | None = None)
         UnimplementedError: a layer cannot be trained in a network. The message names the layer.
     """
     module = getattr(module, "_orig_mod", module)  # What torch.compile made its module of.
-    for name, part in module.named_modules():
-        if any(getattr(part, hooks) for hooks in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")):
+    if isinstance(module, FusedModule):
+        module = module.module
+    require_plain(module)
+    hidden = [name for own in (module._parameters, module._buffers, module._modules) for name in own]
+    for name in hidden:
+        if hasattr(FusedModule, name):
             raise ExportError(
-                f"the module {name!r} has hooks, which would not run: remove them, or fuse a part without hooks"
+                f"the module has a part of its own called {name!r}, which is an attribute of fused modules: rename it, "
+                "or fuse that part"
             )
     found = recorded(module, example, shape)
     Programs(found.description).require_training()
@@ -73,9 +88,10 @@ class FusedModule(nn.Module):
         training = module.training
         self.__dict__["_module"] = module
         super().__init__()
-        for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+        for name in _SHARED:
             self.__dict__[name] = module.__dict__[name]
         self.__dict__["_recorded"] = found
+        self.__dict__["_parts"] = Parts(module)
         self.__dict__["_runtimes"] = {}
         self.training = training
 
@@ -94,6 +110,23 @@ class FusedModule(nn.Module):
     def training(self, mode: bool) -> None:
         self.module.training = mode
 
+    def train(self, mode: bool = True) -> FusedModule:
+        """Calls train() of the module, which may keep some of its parts in another mode."""
+        self.module.train(mode)
+        return self
+
+    def state_dict(self, *arguments: Any, **named: Any) -> Any:
+        """Returns the state dict of the module."""
+        return self.module.state_dict(*arguments, **named)
+
+    def load_state_dict(self, *arguments: Any, **named: Any) -> Any:
+        """Loads a state dict of the module."""
+        return self.module.load_state_dict(*arguments, **named)
+
+    def _load_from_state_dict(self, *arguments: Any) -> None:
+        """Loads the module's own part of a state dict. load_state_dict() of a module around this one calls it."""
+        self.module._load_from_state_dict(*arguments)
+
     def __getstate__(self) -> dict[str, Any]:
         """Leaves out what belongs to the process."""
         return {**self.__dict__, "_runtimes": {}}
@@ -106,35 +139,50 @@ class FusedModule(nn.Module):
         Returns:
             The module itself.
         """
-        device = next(iter(self.parameters())).device
-        self._runtime(device).tensors.lay_out()
+        first = next(self.parameters(), None)
+        if first is not None:
+            self._runtime(first.device).tensors.lay_out()
         return self
 
     def extra_repr(self) -> str:
         """Returns the class of the module, for repr()."""
         return type(self.module).__name__
 
-    def forward(self, *arguments: Any) -> Any:
-        """Runs the network. Takes and returns what the module does."""
+    def forward(self, *arguments: Any, **named: Any) -> Any:
+        """Runs the network. Takes and returns what the module does, by position.
+
+        Raises:
+            TypeError: the arguments are not those of the example.
+        """
+        if named:
+            raise TypeError(
+                f"the argument {next(iter(named))!r} is given by its name, and a fused module takes arguments by "
+                "position, as its example gave them"
+            )
         if torch.compiler.is_compiling():
             return _uncompiled(self, arguments)
         return self._run(arguments)
 
     def _run(self, arguments: tuple[Any, ...]) -> Any:
+        if keeps_shapes.get():
+            return self.module(*arguments)  # fuse() or export() of a module around this one records its ops.
         found: Recorded = self.__dict__["_recorded"]
+        require_form(found.form, arguments)
+        self.__dict__["_parts"].require()
         for path, value in found.constants:
-            if _at(arguments, path) != value:
+            given = _at(arguments, path)
+            if not (given is None or isinstance(given, Number | str)) or given != value:
                 raise ValueError(
-                    f"the argument {_name(path)} is {_at(arguments, path)!r}, and the module was fused for {value!r}: "
+                    f"the argument {_name(path)} is {given!r}, and the module was fused for {value!r}: "
                     "fuse it again for this one"
                 )
         root = _at(arguments, found.root)
         level = _level_of(root, found)
-        given = [_at(arguments, path) for path in found.inputs]
-        for value in given:
+        inputs = [_at(arguments, path) for path in found.inputs]
+        for value in inputs:
             if value is not root and isinstance(value, SparseConvTensor | SparseTensor):
                 _require_same(value, root)
-        features = [_features(value) for value in given]
+        features = [_features(value) for value in inputs]
         outputs, cloud = self._runtime(features[0].device).run(level, features)
         return _filled(found.result, arguments, root, outputs, cloud)
 
@@ -184,8 +232,12 @@ def _require_same(value: SparseConvTensor | SparseTensor, root: Any) -> None:
         )
 
 
-def _coordinates_of(value: Any) -> Any:
-    return value.indices if isinstance(value, SparseConvTensor) else getattr(value, "coordinates", value)
+def _coordinates_of(value: Any) -> torch.Tensor:
+    """Returns the coordinates of a sparse tensor, or the tensor of coordinates itself."""
+    if isinstance(value, SparseConvTensor):
+        return value.indices
+    found: torch.Tensor = value.coordinates if isinstance(value, SparseTensor) else value
+    return found
 
 
 def _level_of(root: Any, found: Recorded) -> Level:

@@ -28,7 +28,7 @@ class Reading:
         self._numbers, self._pinned, self._pool = numbers, pinned, pool
         if pinned is not None:
             pinned.held.copy_(numbers, non_blocking=True)
-            pinned.event.record()
+            pinned.event.record(torch.cuda.current_stream(numbers.device))
 
     def numbers(self) -> list[int]:
         """Waits for them."""
@@ -125,7 +125,6 @@ class Cloud:
         buffer: what was built.
         numbers: on the device: the status, the number of coordinates, and the rows of each level.
         rows: in exact mode, the rows of each level; in capacity mode the capacities.
-        levels: for each level with coordinates, the number of its set.
     """
 
     def __init__(
@@ -134,14 +133,14 @@ class Cloud:
         self._recorded, self._place = recorded, place
         self.level, self.made, self.buffer, self.numbers = level, made, buffer, numbers
         self.rows: Sequence[int] = made.setting.capacities
-        self.levels = recorded.levels
         self._levels: dict[int, Level] = {0: level}
 
     def level_of(self, number: int) -> Level:
         """Returns a level of the network."""
         found = self._levels.get(number)
         if found is None:
-            found = self._levels[number] = self._new_level(number)
+            with self.level.geometry.session.building():
+                found = self._levels[number] = self._new_level(number)
         return found
 
     def _new_level(self, number: int) -> Level:
@@ -218,6 +217,6 @@ def note_rows(geometry: Geometry, cloud: Cloud) -> None:
     """Tells Capacities that learn how many rows there are."""
     learned = geometry._learned
     if learned is not None:
-        for number in range(1, len(cloud.levels)):
+        for number in range(1, cloud.made.setting.sets):
             path = cloud.level_of(number).path
             learned._note_rows(path, cloud.rows[number])

@@ -19,6 +19,18 @@ class Mode(NamedTuple):
     momentum: float | None
 
 
+def versions_of(tensors: Sequence[torch.Tensor]) -> list[int]:
+    """Returns torch's counts of changes of tensors. Those that were made in inference mode have none."""
+    try:
+        return [tensor._version for tensor in tensors]
+    except RuntimeError:
+        return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+
+
+def _marks(counters: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
+    return list(zip([counter.data_ptr() for counter in counters], versions_of(counters), strict=True))
+
+
 class Norms:
     """The batch norms of a module.
 
@@ -26,16 +38,14 @@ class Norms:
         module: the module.
         dropouts: the names of its modules that call a dropout.
         tensors: of it.
-
-    Attributes:
-        changes: how often the running statistics have changed.
     """
 
     def __init__(self, module: nn.Module, dropouts: Sequence[str], tensors: Tensors, place: Place) -> None:
         self._norms, self._tensors, self._place = tensors.norms, tensors, place
         self._buffers = [norm._buffers for norm in self._norms]
         self._dropouts = [(name, module.get_submodule(name)) for name in dropouts]
-        self.changes = 0
+        # Addresses and versions of counters that are known to be the same number.
+        self._same: list[tuple[int, int]] = []
         self._zero = torch.zeros(1, dtype=torch.int64, device=place.device)
 
     def mode(self) -> Mode | None:
@@ -103,6 +113,7 @@ class Norms:
             counters = self._counters()
             if len(counters) < len(self._norms):
                 raise ValueError("without a momentum, each batch norm needs num_batches_tracked")
+            self._require_same_counts(counters)
             address = counters[0].data_ptr()
             return Counts(address, address, None)
         if is_exact:
@@ -115,15 +126,43 @@ class Norms:
         has voxels and fits."""
         if mode is None or counts is None:
             return
-        self.changes += 1
         statistics = [buffers[name] for buffers in self._buffers for name in ("running_mean", "running_var")]
-        torch.autograd.graph.increment_version(statistics)
         counters = self._counters()
         if mode.momentum is None:
+            torch.autograd.graph.increment_version([*statistics, counters[0]])
             if len(counters) > 1:
                 torch._foreach_copy_(counters[1:], [counters[0]] * (len(counters) - 1))
-        elif counts.added is not None and counters:
+            self._same = _marks(counters)
+            return
+        torch.autograd.graph.increment_version(statistics)
+        if counts.added is not None and counters:
             torch._foreach_add_(counters, [counts.added.view(())] * len(counters))
+
+    def _require_same_counts(self, counters: Sequence[torch.Tensor]) -> None:
+        """Raises ValueError where batch norms have counted other numbers of batches. The network has one number."""
+        marks = _marks(counters)
+        if marks == self._same and not any(counter.is_inference() for counter in counters):
+            return
+        for name, counter in zip(self._tensors.norm_names, counters, strict=True):
+            if counter.dtype != torch.int64 or counter.shape or counter.device != self._place.device:
+                raise ValueError(
+                    f"num_batches_tracked of {name!r} is {counter.dtype} of the shape {list(counter.shape)} on "
+                    f"{counter.device}: give it one int64 on {self._place.device}, as torch does"
+                )
+        if self._place.is_capturing():
+            raise RuntimeError(
+                "num_batches_tracked of the batch norms was set since the last step, and a graph cannot compare what "
+                "they have counted: run one step, and then capture"
+            )
+        numbers = torch.stack(list(counters)).tolist()
+        for name, number in zip(self._tensors.norm_names, numbers, strict=True):
+            if number != numbers[0]:
+                raise ValueError(
+                    "without a momentum, all batch norms of a fused module must have counted the same number of "
+                    f"batches: {self._tensors.norm_names[0]!r} has {numbers[0]}, and {name!r} has {number}. Call "
+                    "reset_running_stats() of all, or fuse the parts of the module that have the same"
+                )
+        self._same = marks
 
     def count(self, mode: Mode | None) -> None:
         """Counts a batch, but where the forward call does."""

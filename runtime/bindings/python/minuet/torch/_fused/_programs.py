@@ -14,7 +14,7 @@ from ..._plan import Plan
 from ..._pyramid import Pyramid
 from ..._training import Training
 from ..._types import Dataflow, DType
-from .._places import ELEMENTS, Place, Pool, Recent, array_struct, check, context, remembered
+from .._places import ELEMENTS, Place, Pool, Recent, address_of, array_struct, check, context, remembered
 from .._rules import Bounds
 from .._runs import Values, parameters_set, plan_run, with_addresses
 from ._norms import Counts
@@ -26,12 +26,8 @@ _backward = with_addresses("minuet_training_backward", *[_ADDRESS] * 4)
 _build = with_addresses("minuet_pyramid_build", *[_ADDRESS] * 4)
 # Those that were not used for longest go.
 _MOST_PYRAMIDS = 64
+_MOST_PROGRAMS = 16
 _TORCH_TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "int32": torch.int32}
-
-
-def address_of(tensor: torch.Tensor) -> int:
-    """Returns the address of a tensor. torch says of one without rows that it has none."""
-    return int(tensor.data_ptr() or tensor.untyped_storage().data_ptr())
 
 
 @dataclass(frozen=True)
@@ -108,7 +104,8 @@ class Program:
 
     def made(self, setting: Setting) -> Made:
         """Returns the pyramid of a setting."""
-        return self._made.get(setting) or remembered(self._made, setting, lambda: Made(self, setting))
+        found: Made | None = self._made.get(setting)  # Without making a function for each call.
+        return found or remembered(self._made, setting, lambda: Made(self, setting))
 
     def new_pyramid(self, setting: Setting, keep: Sequence[int]) -> Pyramid:
         """Makes a pyramid that keeps the coordinates of some levels."""
@@ -274,7 +271,11 @@ class _StepBlock:
 
 
 class InferenceProgram(Program):
-    """A network on a device without gradients. Parameters are prepared when they have changed."""
+    """A network on a device without gradients.
+
+    Every run sets all parameters anew. torch's counts of changes do not tell when it must: a replayed graph and
+    `parameter.data`, by which averages of weights are often kept, change numbers without a count.
+    """
 
     def __init__(self, plan: Plan, place: Place) -> None:
         super().__init__(plan, place)
@@ -283,7 +284,6 @@ class InferenceProgram(Program):
         self._count = len(plan.parameters)
         self._values = Values(plan, place) if self._count else None
         self._numbers = (ctypes.c_int32 * max(1, self._count))(*range(self._count))
-        self._prepared: Any = None
 
     def new_pyramid(self, setting: Setting, keep: Sequence[int]) -> Pyramid:
         """Makes a pyramid for inference."""
@@ -308,13 +308,12 @@ class InferenceProgram(Program):
         self,
         made: Made,
         table: Table,
-        versions: Any,
         buffer: torch.Tensor,
         workspace: torch.Tensor,
         inputs: Sequence[torch.Tensor],
         outputs: Sequence[torch.Tensor],
     ) -> None:
-        """Enqueues a run. `versions` tell whether the parameters have changed since the last one."""
+        """Enqueues a run."""
         place = self.place
         block = made.blocks.take()
         arguments, stream = block.arguments, place.stream()
@@ -329,13 +328,9 @@ class InferenceProgram(Program):
         else:
             with values.lock:
                 values.take_over(stream)
-                # A graph prepares them whenever it is replayed.
-                if place.is_capturing() or self._prepared != (table.addresses, versions):
-                    self._prepared = None
-                    numbers, arrays = ctypes.addressof(self._numbers), ctypes.addressof(table.parameters)
-                    order = _abi.MINUET_WEIGHTS_MINUET
-                    check(parameters_set(values.pointer, numbers, arrays, self._count, order, stream))
-                    self._prepared = None if place.is_capturing() else (table.addresses, versions)
+                numbers, arrays = ctypes.addressof(self._numbers), ctypes.addressof(table.parameters)
+                order = _abi.MINUET_WEIGHTS_MINUET
+                check(parameters_set(values.pointer, numbers, arrays, self._count, order, stream))
                 check(plan_run(self._pointer, place.pointer, ctypes.addressof(arguments), stream))
         made.blocks.give(block)
 
@@ -364,7 +359,8 @@ class Programs:
     def __init__(self, description: dict[str, Any]) -> None:
         self._description = description
         self._plans: dict[Any, Plan] = {}
-        self._programs: dict[Any, Any] = {}
+        # A schedule of momenta makes a program for each of them.
+        self._programs: dict[Any, Any] = Recent(_MOST_PROGRAMS)
 
     def plan(self, dtype: DType) -> Plan:
         """Returns the plan of the network with features of a dtype."""

@@ -12,11 +12,12 @@ from torch import nn
 
 from .._export import record, require_result, root_of
 from .._export._describe import Describer, Output
-from .._export._recorder import Recorder
+from .._export._recorder import Recorder, plain_name
 from .._export._values import Coordinates, Dense, ExportError, Level, Node
 from .._rules import Bounds, Rule, norms_are_ops
 from .._sparse_tensor import SparseTensor
 from ..spconv.core import SparseConvTensor
+from ._arguments import form_of
 
 #: Where a value lies among the arguments: the number of the argument, then keys and numbers within it.
 Path = tuple[Any, ...]
@@ -29,13 +30,29 @@ class Source:
     Attributes:
         name: of the module's parameter or buffer in its state dict; "" for a constant.
         constant: the numbers of a constant, float32.
-        shape, strides: as the network reads the memory.
+        shape, strides: as the network reads the memory, where it is contiguous.
+        own_shape: of the parameter in the module.
     """
 
     name: str
     constant: torch.Tensor | None
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    own_shape: tuple[int, ...]
+
+    def order(self) -> tuple[int, ...] | None:
+        """Returns the strides of a weight [out, sizes..., in] whose memory has the order of the network, [offsets, in,
+        out]; None for other parameters."""
+        shape = self.own_shape
+        if len(self.shape) != 3 or len(shape) < 2:
+            return None
+        offsets, inner, outer = self.shape
+        if self.strides[1:] != (1, inner * offsets) or (shape[0], shape[-1]) != (outer, inner):
+            return None
+        strides = [outer * inner]
+        for size in reversed(shape[2:-1]):
+            strides.insert(0, strides[0] * size)
+        return (1, *strides[: len(shape) - 2], outer)
 
 
 @dataclass(frozen=True)
@@ -74,6 +91,7 @@ class Recorded:
         needs_shape: whether what the network computes depends on the cells along each axis.
         shape, batch_size, bounds: of the example.
         dropouts: the modules that call a dropout.
+        form: how the arguments lie in lists and dicts.
     """
 
     description: dict[str, Any]
@@ -89,6 +107,7 @@ class Recorded:
     batch_size: int
     bounds: Bounds | None
     dropouts: tuple[str, ...]
+    form: Any
 
 
 def recorded(module: nn.Module, example: Any, shape: Any) -> Recorded:
@@ -137,7 +156,8 @@ def recorded(module: nn.Module, example: Any, shape: Any) -> Recorded:
         root.shape if needs_shape or not recorder.is_shape_guessed else None,
         max(1, recorder.batch),
         recorder.bounds,
-        tuple(sorted(recorder.dropouts)),
+        tuple(name for name, _ in module.named_modules() if plain_name(name) in recorder.dropouts),
+        form_of(given),
     )
 
 
@@ -291,22 +311,46 @@ def _sources(module: nn.Module, recorder: Recorder, parameters: Mapping[str, tor
         own.setdefault(tensor.data_ptr(), []).append((name, tensor))
     made = {}
     for name, value in parameters.items():
-        shape, strides = tuple(value.shape), tuple(value.stride())
-        for found, tensor in own.get(value.data_ptr(), []):
-            if tensor.numel() == value.numel() and tensor.is_contiguous() and tensor.dtype == value.dtype:
-                made[name] = Source(found, None, shape, strides)
-                break
-        else:
+        known = own.get(value.data_ptr(), [])
+        sources = [_source(found, tensor, value) for found, tensor in known]
+        source = next((each for each in sources if each is not None), None)
+        if source is None and known:
+            raise ExportError(
+                f"the module reads a part of {known[0][0]!r}, or its numbers do not lie one behind the other in "
+                "memory, so that it could not be trained: read it as a whole, and make it contiguous "
+                "(parameter.data = parameter.data.contiguous()) before it is fused"
+            )
+        if source is None:
             constant = value.detach().to("cpu", torch.float32).contiguous().clone()
-            made[name] = Source("", constant, shape, tuple(constant.stride()))
+            shape = tuple(constant.shape)
+            source = Source("", constant, shape, tuple(constant.stride()), shape)
+        made[name] = source
     _require_all(module, recorder, {source.name for source in made.values()})
     return made
 
 
+def _source(name: str, tensor: torch.Tensor, value: torch.Tensor) -> Source | None:
+    """Returns how a network reads a parameter of the module; None where it reads not exactly its memory.
+
+    Args:
+        value: the parameter of the network, at the same address.
+    """
+    if tensor.numel() != value.numel() or tensor.dtype != value.dtype:
+        return None
+    shape, own_shape = tuple(value.shape), tuple(tensor.shape)
+    if tensor.is_contiguous():
+        return Source(name, None, shape, tuple(value.stride()), own_shape)
+    if len(shape) == 3 and value.is_contiguous():  # A weight that lay_out() has brought into the network's order.
+        offsets, inner, _ = shape
+        source = Source(name, None, shape, (inner, 1, inner * offsets), own_shape)
+        return source if source.order() == tensor.stride() else None
+    return None
+
+
 def _require_all(module: nn.Module, recorder: Recorder, mapped: set[str]) -> None:
     """Raises ExportError where the module computes with a parameter in a way that cannot be trained."""
-    tensors = dict(module.state_dict(keep_vars=True))
-    addresses = {tensors[name].data_ptr() for name in mapped if name in tensors}
+    tensors = {plain_name(name): tensor for name, tensor in module.state_dict(keep_vars=True).items()}
+    addresses = {tensors[name].data_ptr() for name in map(plain_name, mapped) if name in tensors}
     addresses |= {value.data_ptr() for node in recorder.nodes for value in node.parameters.values()}
     for name in sorted(recorder.seen):
         tensor = tensors.get(name)

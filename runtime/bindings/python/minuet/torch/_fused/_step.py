@@ -7,17 +7,18 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 from torch.autograd.function import once_differentiable
 
+from ..._types import DType
+from .._define import refuse_tangents
 from .._geometry import Level
-from .._places import Place, dtype_of_features, with_room, without_view
+from .._places import Place, computed_dtype, with_room, without_view
 from ._clouds import Cloud, Levels, must_grow, note_rows, to_read
-from ._norms import Mode, Norms
+from ._norms import Mode, Norms, versions_of
 from ._programs import InferenceProgram, Made, Options, Program, Programs, TrainingProgram
 from ._recorded import Recorded
-from ._tensors import Table, Tensors
-
-_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+from ._tensors import Table, Tensors, forms_of
 
 
 class Runtime:
@@ -32,7 +33,7 @@ class Runtime:
     def __init__(self, module: nn.Module, recorded: Recorded, place: Place) -> None:
         self.recorded, self.place = recorded, place
         self.programs = Programs(recorded.description)
-        plan = self.programs.plan(dtype_of_features(torch.empty(0)))
+        plan = self.programs.plan(DType.FLOAT32)
         self.tensors = Tensors(module, recorded, [info.name for info in plan.parameters], place)
         self.norms = Norms(module, recorded.dropouts, self.tensors, place)
         # The last level of a network with global poolings has a row for each cloud.
@@ -51,9 +52,11 @@ class Runtime:
         tensors = self.tensors.current()
         mode = self.norms.mode()
         trained = [tensors[number] for number in self.tensors.trained]
+        if forward_ad._current_level >= 0:
+            refuse_tangents("a fused module", (*features, *trained))
         records = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*features, *trained))
         dtype = _dtype_of(features[0])
-        kind = dtype_of_features(features[0].new_empty(0, dtype=dtype))
+        kind = computed_dtype(dtype, features[0].is_cuda)
         program: Program
         if mode is None and not records:
             program = self.programs.inference(kind, self.place)
@@ -82,6 +85,7 @@ class Runtime:
                     "[rows, channels]"
                 )
             self.place.require(each)
+        self.place.require(level.coordinates, level.count)
         if level.geometry.is_exact and self.place.is_capturing():
             raise RuntimeError(
                 "exact mode reads the number of rows, which a graph cannot: give the sparse tensor capacities, so that "
@@ -92,10 +96,7 @@ class Runtime:
 def _dtype_of(features: torch.Tensor) -> torch.dtype:
     """Returns the dtype that a network computes in: that of autocast, or that of the features."""
     kind = features.device.type
-    found = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else features.dtype
-    if found not in _DTYPES:
-        raise TypeError(f"features are {found}, and float32, float16 and bfloat16 are needed: convert them first")
-    return found
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else features.dtype
 
 
 class Call:
@@ -168,8 +169,10 @@ class Call:
         runtime, level = self._runtime, self._level
         place = runtime.place
         coordinates = level.coordinates.contiguous()
-        buffer, workspace = place.empty_bytes(made.buffer_bytes), place.empty_bytes(made.workspace_bytes)
-        numbers = torch.empty(2 + len(made.setting.capacities), dtype=torch.int32, device=place.device)
+        with level.geometry.session.building():  # Levels keep these two, and may serve a training step later.
+            buffer = place.empty_bytes(made.buffer_bytes)
+            numbers = torch.empty(2 + len(made.setting.capacities), dtype=torch.int32, device=place.device)
+        workspace = place.empty_bytes(made.workspace_bytes)
         self._program.build(made, coordinates, level.count, buffer, workspace, numbers)
         return Cloud(runtime.recorded, level, place, made, buffer, numbers), workspace
 
@@ -179,8 +182,7 @@ class Call:
         inputs = [self._input(each, shape) for each, (shape, _) in zip(features, made.inputs, strict=True)]
         outputs = [torch.empty(shape, dtype=dtype, device=place.device) for shape, dtype in made.outputs]
         if isinstance(program, InferenceProgram):
-            versions = (norms.changes, [tensor._version for tensor in self._tensors])
-            program.run(made, self._table, versions, cloud.buffer, workspace, inputs, outputs)
+            program.run(made, self._table, cloud.buffer, workspace, inputs, outputs)
             return outputs
         assert isinstance(program, TrainingProgram)
         kept = self._kept = place.empty_bytes(made.kept_bytes)
@@ -191,7 +193,7 @@ class Call:
         # Frozen batch norms read their running statistics in both passes.
         trained = runtime.tensors.trained
         self._watched = [self._tensors[number] for number in trained] if self._mode is not None else self._tensors
-        self._versions = [tensor._version for tensor in self._watched]
+        self._versions = versions_of(self._watched)
         return outputs
 
     def _input(self, features: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
@@ -221,13 +223,18 @@ class Call:
         """
         runtime, program, made = self._runtime, self._program, self._made
         assert isinstance(program, TrainingProgram) and made is not None
-        if self._versions != [tensor._version for tensor in self._watched]:
+        if self._versions != versions_of(self._watched):
             raise RuntimeError(
                 "a parameter of the fused module was changed between its forward and its backward pass: change "
                 "parameters behind the backward pass"
             )
         place, count = runtime.place, len(self._forms)
-        layout = self._table.gradients(tuple(wanted[count:]))
+        # As single ops do, this reads parameters where they are now: an offload to the host may have moved them.
+        table = self._table
+        known = table.forms if self._mode is None else table.trained_forms
+        if known != forms_of(self._watched):
+            table = runtime.tensors.table(self._tensors)
+        layout = table.gradients(tuple(wanted[count:]))
         flat = torch.empty(layout.count, dtype=torch.float32, device=place.device)
         given = [
             None if gradient is None else _gradient(gradient, *form)
@@ -239,7 +246,7 @@ class Call:
         ]
         workspace = place.empty_bytes(made.backward_bytes)
         arrays = layout.arrays(flat.data_ptr())
-        program.backward(made, self._table, buffer, kept, workspace, given, arrays, of_inputs)
+        program.backward(made, table, buffer, kept, workspace, given, arrays, of_inputs)
         results: list[torch.Tensor | None] = [
             None if each is None else without_view(each, rows).to(dtype)
             for each, (rows, dtype) in zip(of_inputs, self._forms, strict=True)

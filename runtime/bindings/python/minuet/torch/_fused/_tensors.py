@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from ... import _abi
 from ..._infos import is_statistic
 from .._places import ELEMENTS, Place, array_struct
-from ._recorded import Recorded, Source
+from ._recorded import Recorded
 
 _WORDS = ctypes.sizeof(_abi.minuet_array) // 8
 _F32 = ELEMENTS[torch.float32]
@@ -25,31 +25,35 @@ def addresses_of(arrays: Any, count: int) -> Any:
     return np.frombuffer(arrays, dtype=np.int64).reshape(-1, _WORDS)[:count, 0]
 
 
+def forms_of(tensors: Sequence[torch.Tensor]) -> list[tuple[Any, ...]]:
+    """Returns address, shape, strides and dtype of tensors."""
+    return [(tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors]
+
+
 class Table:
     """Where all parameters lie. It does not change, so that any thread may give it to calls.
 
     Args:
         template: one array for each parameter, without its address.
-        addresses: of all parameters.
+        forms: of all parameters, as forms_of() tells them.
         statistics: whether each is a running statistic.
-        forms: shape and strides of those that may have a gradient, by their numbers.
+        trained: the numbers of those that may have a gradient.
 
     Attributes:
+        forms, trained_forms: of all, and of those that may have a gradient.
         parameters: one array for each.
         statistics: the same with those of running statistics alone.
     """
 
-    def __init__(
-        self, template: Any, addresses: list[int], statistics: Any, forms: Mapping[int, tuple[Any, Any]]
-    ) -> None:
+    def __init__(self, template: Any, forms: list[tuple[Any, ...]], statistics: Any, trained: Sequence[int]) -> None:
         kind = type(template)
-        self.addresses = addresses
+        self.forms, self.trained_forms = forms, [forms[number] for number in trained]
         self.parameters = kind.from_buffer_copy(template)
         self.statistics = kind.from_buffer_copy(template)
-        found = np.array(addresses, dtype=np.int64)
+        found = np.array([form[0] for form in forms], dtype=np.int64)
         addresses_of(self.parameters, len(found))[:] = found
         addresses_of(self.statistics, len(found))[:] = np.where(statistics, found, 0)
-        self._template, self._forms = template, forms
+        self._template, self._forms = template, {number: forms[number][1:3] for number in trained}
         self._gradients: dict[tuple[bool, ...], Gradients] = {}
 
     def gradients(self, wanted: tuple[bool, ...]) -> Gradients:
@@ -150,23 +154,48 @@ class Tensors:
         for number, source in enumerate(sources):
             self._template[number] = array_struct(source.shape, _F32, source.strides)
         self._shapes = [source.shape for source in sources]
+        self._own_shapes = [source.own_shape for source in sources]
         #: The strides of weights in the network's order; None of other parameters.
-        shapes = [tuple(tensor.shape) for tensor in self.current()]
-        self._orders = [_order_of(source, shape) for source, shape in zip(sources, shapes, strict=True)]
+        self._orders = [source.order() for source in sources]
         self._table: Table | None = None
 
     def current(self) -> list[Any]:
-        """Returns all tensors."""
-        return [tensors[name] for tensors, name in self._places]
+        """Returns all tensors.
+
+        Raises:
+            ValueError: the module does not have one of them any more.
+        """
+        try:
+            return [tensors[name] for tensors, name in self._places]
+        except KeyError:
+            missing = (name for name, (own, leaf) in zip(self._names, self._places, strict=True) if leaf not in own)
+            raise ValueError(
+                f"{next(missing)} is no parameter or buffer of the module any more, as behind pruning and "
+                "parametrizations: undo that, or fuse the module as it is now"
+            ) from None
 
     def table(self, tensors: list[Any]) -> Table:
-        """Returns where the tensors are."""
-        addresses = [tensor.data_ptr() for tensor in tensors]
+        """Returns where the tensors are.
+
+        Raises:
+            TypeError, ValueError: one of them is not as the network reads it.
+        """
+        try:
+            # One address may have another form later: `parameter.data` may be set to a view, and memory is used again.
+            forms = forms_of(tensors)
+        except AttributeError:
+            missing = next(name for name, tensor in zip(self._names, tensors, strict=True) if tensor is None)
+            raise ValueError(f"{missing} is None, and the module was fused with one: fuse it again") from None
         known = self._table
-        if known is not None and known.addresses == addresses:
+        if known is not None and known.forms == forms:
             return known
         template = type(self._template).from_buffer_copy(self._template)
         for number, (name, tensor) in enumerate(zip(self._names, tensors, strict=True)):
+            if tensor.shape != self._own_shapes[number]:
+                raise ValueError(
+                    f"{name} has the shape {list(tensor.shape)}, and the module was fused with "
+                    f"{list(self._own_shapes[number])}: give it one of that shape, or fuse the module again"
+                )
             if tensor.dtype != torch.float32:
                 raise TypeError(
                     f"{name} is {tensor.dtype}, and a fused module keeps its parameters in float32: leave out half(), "
@@ -184,8 +213,7 @@ class Tensors:
             if not tensor.is_contiguous():
                 own = array_struct(self._shapes[number], _F32)
                 template[number] = own
-        forms = {number: (tensors[number].shape, tensors[number].stride()) for number in self.trained}
-        made = self._table = Table(template, addresses, self._is_statistic, forms)
+        made = self._table = Table(template, forms, self._is_statistic, self.trained)
         return made
 
     def lay_out(self) -> None:
@@ -195,17 +223,3 @@ class Tensors:
             if order is not None and tensor.stride() != order:
                 with torch.no_grad():
                     tensor.data = torch.empty_strided(tensor.shape, order, device=tensor.device).copy_(tensor)
-
-
-def _order_of(source: Source, shape: Sequence[int]) -> tuple[int, ...] | None:
-    """Returns the strides of a weight [out, sizes..., in] whose memory has the order of the network, [offsets, in,
-    out]; None for other parameters."""
-    if len(source.shape) != 3 or len(shape) < 2:
-        return None
-    offsets, inner, outer = source.shape
-    if source.strides[1:] != (1, inner * offsets) or (shape[0], shape[-1]) != (outer, inner):
-        return None
-    strides = [outer * inner]
-    for size in reversed(shape[2:-1]):
-        strides.insert(0, strides[0] * size)
-    return (1, *strides[: len(shape) - 2], outer)

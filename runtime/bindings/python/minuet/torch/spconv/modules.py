@@ -220,14 +220,18 @@ def _is_relu(module: nn.Module) -> bool:
     return type(module) in (nn.ReLU, SparseReLU) and not _is_watched(module)
 
 
+def has_hooks(module: nn.Module) -> bool:
+    """Whether a module has hooks that run with its passes."""
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    )
+
+
 def _is_watched(module: nn.Module) -> bool:
     """Whether a layer has hooks or a forward() of its own: one pass for several layers would leave them out."""
     every = nn.modules.module
     return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
+        has_hooks(module)
         or every._global_forward_hooks
         or every._global_forward_pre_hooks
         or every._global_backward_hooks
