@@ -382,7 +382,7 @@ minuet_status minuet_plan_run(minuet_plan* plan, minuet_device* device, const mi
     run.inputs = inputs;
     run.outputs = outputs;
     if (given.parameters) run.parameters = given.parameters->set;
-    run.prepared = const_cast<void*>(given.prepared);
+    run.prepared = given.prepared;
     run.prepared_bytes = given.prepared_bytes;
     const Trace::Span span(device->open->trace(), "run", "run on a pyramid");
     note_run(*given.pyramid, *plan, given.parameters);

@@ -37,7 +37,7 @@ struct PyramidRun {
   // Both pointers are null if the plan's own values are used, and one of them is in any case.
   // `prepared` holds the block that prepare_parameters() has filled, or a copy of it.
   std::shared_ptr<ParameterSet> parameters;
-  void* prepared = nullptr;
+  const void* prepared = nullptr;
   i64 prepared_bytes = 0;
   // Holds the storages of Program::kept, and what RunSteps keep. `writes_kept` says whether the run writes
   // it.
@@ -336,9 +336,9 @@ class Execution final : public PlanExecution {
   // Says what is in the block of the caller (PyramidRun::prepared), whose address during a run is the next
   // member. Otherwise that is null.
   std::optional<PreparedParameters> prepared_parameters_;
-  char* prepared_block_ = nullptr;
+  const char* prepared_block_ = nullptr;
   // Is the block whose addresses are in set_pointers_, or null if they are those of parameter_set_.
-  char* placed_prepared_ = nullptr;
+  const char* placed_prepared_ = nullptr;
   // Holds, for each layer, pointers to the parameters of the selected candidate, if there is a
   // parameter_set_ or a prepared_block_.
   std::vector<std::vector<const void*>> set_pointers_;

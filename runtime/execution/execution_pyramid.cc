@@ -336,7 +336,7 @@ llvm::Error Execution::run_on(const PyramidRun& run, void* stream) {
       return make_error(StatusCode::InvalidArgument,
                         "parameters and prepared are both given: choose one of them");
     }
-    prepared_block_ = static_cast<char*>(run.prepared);
+    prepared_block_ = static_cast<const char*>(run.prepared);
     auto forget = llvm::make_scope_exit([&] { prepared_block_ = nullptr; });
     return enqueue();
   }

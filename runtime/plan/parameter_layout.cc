@@ -165,7 +165,7 @@ std::vector<LayerImage> ParameterLayout::images_of(llvm::ArrayRef<CandidateSelec
 }
 
 std::vector<std::vector<const void*>> ParameterLayout::pointers_of(
-    llvm::ArrayRef<CandidateSelection> selections, char* block,
+    llvm::ArrayRef<CandidateSelection> selections, const char* block,
     llvm::function_ref<const void*(const LayerImage&)> image_at) const {
   std::vector<std::vector<const void*>> pointers;
   for (const CandidateSelection& selection : selections) {

@@ -62,7 +62,7 @@ class ParameterLayout {
   // In the next functions, `block` is the address of the block.
 
   /// Returns the address of a layer's weight, or null if the block does not have it.
-  const char* weight_at(std::size_t layer, char* block) const {
+  const char* weight_at(std::size_t layer, const char* block) const {
     return at(stored_[layers_[layer].first].offset, block);
   }
   /// Returns where the elements of a weight are in the array, in the axes of the convolution that the layer
@@ -78,7 +78,7 @@ class ParameterLayout {
   /// Returns, for each selection, pointers to its parameters in the order of parameter_images(). `image_at`
   /// returns the address of an image.
   std::vector<std::vector<const void*>> pointers_of(
-      llvm::ArrayRef<CandidateSelection> selections, char* block,
+      llvm::ArrayRef<CandidateSelection> selections, const char* block,
       llvm::function_ref<const void*(const LayerImage&)> image_at) const;
 
  private:
@@ -97,6 +97,7 @@ class ParameterLayout {
   };
 
   static char* at(i64 offset, char* block) { return offset < 0 ? nullptr : block + offset; }
+  static const char* at(i64 offset, const char* block) { return offset < 0 ? nullptr : block + offset; }
   DType dtype_of(const PlanParameter& parameter) const;
   void place_chain(std::size_t layer, ArenaLayout& layout);
   BatchNormFold fold_of(std::size_t layer, i32 affine, char* block) const;

@@ -73,7 +73,7 @@ llvm::Expected<PreparedParameters::Jobs> PreparedParameters::jobs(llvm::ArrayRef
   return made;
 }
 
-std::vector<std::vector<const void*>> PreparedParameters::pointers(char* block) const {
+std::vector<std::vector<const void*>> PreparedParameters::pointers(const char* block) const {
   return layout_.pointers_of(selections_, block, [&](const LayerImage& wanted) -> const void* {
     const auto found = llvm::find_if(images_, [&](const Image& one) { return one.image == wanted; });
     return block + found->offset;

@@ -31,7 +31,7 @@ class PreparedParameters {
   /// Enqueues the jobs. Call it between Engine::begin() and Engine::end().
   llvm::Error enqueue(const Jobs& jobs, char* block, Engine& engine) const;
   /// Returns, for each selection, pointers into the block in the order of parameter_images().
-  std::vector<std::vector<const void*>> pointers(char* block) const;
+  std::vector<std::vector<const void*>> pointers(const char* block) const;
 
  private:
   struct Image {
