@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
 
@@ -13,6 +14,7 @@ import minuet.torch  # noqa: E402
 from export_problems import expect_near  # noqa: E402
 from fused_problems import UNet, Written, cloud, expect_same, pair, step, sub  # noqa: E402
 from minuet.torch import spconv  # noqa: E402
+from minuet.torch._places import Place  # noqa: E402
 from spconv_problems import BATCH, SHAPE  # noqa: E402
 from torch import nn  # noqa: E402
 from torch_problems import poisoned  # noqa: E402
@@ -228,3 +230,23 @@ def test_parameters_of_two_names():
     fused.b.weight = nn.Parameter(torch.ones_like(fused.a.weight))
     with pytest.raises(ValueError, match=r"a\.weight and b\.weight were one tensor"):
         fused(cloud(90, 1))
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_capture_on_another_device_than_the_current_one(index, monkeypatch):
+    """torch knows only whether the stream of its current device records a graph, so that must be the module's."""
+    current = [0]
+
+    @contextlib.contextmanager
+    def on(device):
+        current[0] = device.index
+        yield
+        current[0] = 0
+
+    place = Place.__new__(Place)
+    place.is_cpu, place.index, place.device = False, index, torch.device("cuda", index)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
+    monkeypatch.setattr(torch.cuda, "device", on)
+    for captured in (0, 1):
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda captured=captured: current[0] == captured)
+        assert place.is_capturing() is (captured == index) and current == [0]
