@@ -58,7 +58,7 @@ def test_the_bits_of_the_package(generator):
     pyramid = minuet.Pyramid(context, network=plan, level_capacity=capacities)
     pyramid.load(device)
     buffer = pyramid.build(device, device.to_device(points))
-    given = {name: device.to_device(value) for name, value in parameters.items()}
+    given = {name: device.to_device(np.asarray(value)) for name, value in parameters.items()}
     block = pyramid.prepare(plan, device, given)
     assert same_bits(device.to_host(pyramid.run(plan, device, buffer, device.to_device(x), prepared=block)), expected)
     assert pyramid.prepared_bytes(plan, device.arch) <= network.prepare(parameters).size

@@ -82,10 +82,13 @@ def test_calls_have_no_operands_of_the_program(problem, function):
 
 
 def test_programs_for_the_cpu_copy_nothing(problem):
+    """A program for a GPU, which is compiled here where there is one, reads the parameters alone from its arguments."""
     network, parameters, points, x = problem
     given = (network.flatten(parameters), points, np.array([70], np.int32), x)
     calls = custom_calls(traced_anew(infer, network).lower(*given).compile().as_text())
-    assert sum("parameter(" in body for _, operands in calls for body in operands) == 4
+    assert sum("parameter(" in body for _, operands in calls for body in operands) == (
+        4 if jax.default_backend() == "cpu" else 1
+    )
 
 
 def test_under_shard_map(problem):
