@@ -29,7 +29,8 @@ PreparedParameters::PreparedParameters(const LoadedPlan& loaded, std::vector<Can
       stores_weight_(layers_that_store(loaded, selections_)),
       layout_(loaded, /*keeps_master=*/false, [&](std::size_t layer) { return stores_weight_[layer]; }) {
   ArenaLayout layout;
-  layout.add(layout_.bytes());
+  if (layout_.bytes() > 0)
+    layout.add(layout_.bytes());  // An empty part has a guard behind it in some builds.
   for (const LayerImage& image : layout_.images_of(selections_)) {
     images_.push_back({image, layout.add(fused_image_bytes(image.layout))});
   }
