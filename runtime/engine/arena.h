@@ -53,7 +53,8 @@ class ArenaLayout {
     const i64 offset = bytes_;
     bytes_ += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 #ifdef MINUET_GUARD_PARTS
-    bytes_ += kArenaAlignment;
+    // An empty part has no guard, so that a block without parts is empty in these builds too.
+    if (bytes > 0) bytes_ += kArenaAlignment;
     if (base) {
       ASAN_UNPOISON_MEMORY_REGION(base + offset, static_cast<std::size_t>(bytes));
       if (idle) {

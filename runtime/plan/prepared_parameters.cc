@@ -5,8 +5,8 @@
 namespace minuet {
 namespace {
 
-/// Returns the layers whose weights kernels read in the order of the weight, or whose images cannot be made
-/// of the caller's array, because they have groups.
+/// Returns which layers have their weight itself in the block. A kernel reads the weight without an image, or
+/// the weight has groups, of which images can be made from the block only and not from the caller's array.
 std::vector<bool> layers_that_store(const LoadedPlan& loaded, llvm::ArrayRef<CandidateSelection> selections) {
   const DType type = loaded.device->weight_type(loaded.plan->program.dtype);
   std::vector<bool> stores(loaded.plan->program.layers.size());
@@ -29,8 +29,7 @@ PreparedParameters::PreparedParameters(const LoadedPlan& loaded, std::vector<Can
       stores_weight_(layers_that_store(loaded, selections_)),
       layout_(loaded, /*keeps_master=*/false, [&](std::size_t layer) { return stores_weight_[layer]; }) {
   ArenaLayout layout;
-  if (layout_.bytes() > 0)
-    layout.add(layout_.bytes());  // An empty part has a guard behind it in some builds.
+  layout.add(layout_.bytes());
   for (const LayerImage& image : layout_.images_of(selections_)) {
     images_.push_back({image, layout.add(fused_image_bytes(image.layout))});
   }

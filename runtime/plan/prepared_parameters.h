@@ -17,8 +17,6 @@ class PreparedParameters {
   /// Returns the size of the block.
   i64 bytes() const { return bytes_; }
   llvm::ArrayRef<PlanParameter> parameters() const { return layout_.parameters(); }
-  /// Returns the candidates whose kernels read the block.
-  llvm::ArrayRef<CandidateSelection> selections() const { return selections_; }
 
   /// Holds the work that writes a block.
   struct Jobs {
