@@ -268,6 +268,15 @@ TEST(Gradient, OfWeightsOfManyPairs) {
   }
 }
 
+/// Computes gradients of a list with many offsets by each kind of kernel.
+void expect_many_offsets(const Pairs& pairs) {
+  expect_tensor<warpgroups(DType::F16, 32, 32, 1, 2)>(pairs, {1, 8, 8}, 4, false);
+  expect_tensor<warpgroups(DType::BF16, 32, 32, 0, 2)>(pairs, {1, 8, 8}, 30, true);
+  expect_tensor<spec_of<DType::F16>(16, 16, 1, 1, 3, 4)>(pairs, {1, 6, 10}, 7, false);
+  expect_scalar<WeightGradientScalarSpec{.tile_out = 32, .lanes = 1, .inputs = 2}>(pairs, {1, 3, 5}, 30,
+                                                                                   false);
+}
+
 /// More offsets than a warp has lanes, of which some have no pairs and some have several parts.
 TEST(Gradient, OfWeightsOfManyOffsets) {
   Random random(14);
@@ -275,11 +284,7 @@ TEST(Gradient, OfWeightsOfManyOffsets) {
   for (i32& count : counts) count = random.below(3) == 0 ? 0 : static_cast<i32>(random.below(20));
   counts[20] = 300, counts[36] = 140;
   const Pairs pairs = random_pairs(random, counts, 90, 80);
-  expect_tensor<warpgroups(DType::F16, 32, 32, 1, 2)>(pairs, {1, 8, 8}, 4, false);
-  expect_tensor<warpgroups(DType::BF16, 32, 32, 0, 2)>(pairs, {1, 8, 8}, 30, true);
-  expect_tensor<spec_of<DType::F16>(16, 16, 1, 1, 3, 4)>(pairs, {1, 6, 10}, 7, false);
-  expect_scalar<WeightGradientScalarSpec{.tile_out = 32, .lanes = 1, .inputs = 2}>(pairs, {1, 3, 5}, 30,
-                                                                                   false);
+  expect_many_offsets(pairs);
 }
 
 /// As many offsets as one or two warps have lanes, one fewer and one more. The last offsets have pairs, or
@@ -293,12 +298,7 @@ TEST(Gradient, OfWeightsOfAsManyOffsetsAsLanes) {
     counts.front() = 40;
     for (const i32 last : {0, 70}) {
       counts[volume - 1] = last, counts[volume - 2] = 70 - last;
-      const Pairs pairs = random_pairs(random, counts, 90, 80);
-      expect_tensor<warpgroups(DType::F16, 32, 32, 1, 2)>(pairs, {1, 8, 8}, 4, false);
-      expect_tensor<warpgroups(DType::BF16, 32, 32, 0, 2)>(pairs, {1, 8, 8}, 30, true);
-      expect_tensor<spec_of<DType::F16>(16, 16, 1, 1, 3, 4)>(pairs, {1, 6, 10}, 7, false);
-      expect_scalar<WeightGradientScalarSpec{.tile_out = 32, .lanes = 1, .inputs = 2}>(pairs, {1, 3, 5}, 30,
-                                                                                       false);
+      expect_many_offsets(random_pairs(random, counts, 90, 80));
     }
   }
 }

@@ -259,20 +259,18 @@ class Pyramid(Handle):
 
     def run_bytes(self, plan: Plan, arch: str, *, kernel_map: int = 0, set_order: SetOrder = SetOrder(0)) -> int:
         """Returns the bytes of the workspace of run(). The plan must be compiled for `arch`."""
-        arguments = _abi.minuet_run_arguments(struct_size=ctypes.sizeof(_abi.minuet_run_arguments))
-        arguments.map, arguments.set_order = kernel_map, int(set_order)
-        size = ctypes.c_int64()
-        with using(self) as (arguments.pyramid,):
-            call("minuet_plan_run_bytes", plan, arch.encode(), ctypes.byref(arguments), ctypes.byref(size))
-        return size.value
+        return self._bytes_by("minuet_plan_run_bytes", plan, arch, kernel_map, set_order)
 
     def prepared_bytes(self, plan: Plan, arch: str, *, kernel_map: int = 0, set_order: SetOrder = SetOrder(0)) -> int:
         """Returns the bytes of the memory of prepare(). The plan must be compiled for `arch`."""
+        return self._bytes_by("minuet_plan_prepared_bytes", plan, arch, kernel_map, set_order)
+
+    def _bytes_by(self, function: str, plan: Plan, arch: str, kernel_map: int, set_order: SetOrder) -> int:
         arguments = _abi.minuet_run_arguments(struct_size=ctypes.sizeof(_abi.minuet_run_arguments))
         arguments.map, arguments.set_order = kernel_map, int(set_order)
         size = ctypes.c_int64()
         with using(self) as (arguments.pyramid,):
-            call("minuet_plan_prepared_bytes", plan, arch.encode(), ctypes.byref(arguments), ctypes.byref(size))
+            call(function, plan, arch.encode(), ctypes.byref(arguments), ctypes.byref(size))
         return size.value
 
     def prepare(
