@@ -22,8 +22,8 @@ TuningConfig config_of(const GemmChoice& gemm);
 TuningConfig config_of(const FusedSpec& fused);
 TuningConfig config_of(Dataflow dataflow);
 TuningConfig config_of(const OrderChoice& order);
-/// Returns the configuration of a kernel by tensor cores. It has the fields of both kinds of Specs, of which
-/// those of the other kind are 0.
+/// Returns the configuration of a kernel by tensor cores. It has the fields of both kinds of Specs. Fields
+/// that the kind of `spec` does not have are 0.
 TuningConfig gradient_config(const WeightGradientCandidate::Spec& spec);
 
 llvm::Error read_config(const TuningConfig& config, SearchChoice& search);

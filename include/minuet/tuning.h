@@ -146,9 +146,9 @@ MINUET_API minuet_status minuet_tune(minuet_context* context, minuet_plan* plan,
  *
  * Training plans of such plans, and gradient ops (minuet/gradient.h) that are created from the context after
  * the call, use the results for gradients. The kernel of a weight's gradient decides in which order its sums
- * are added, so that rounding may differ from that without results. It is chosen by the rows of out_gradient,
- * which in a training plan are the capacity of a level, and by the room that the list of pairs has for each
- * of them: the same results and capacities give the same bits.
+ * are added, so that rounding may differ from that without results. The kernel is chosen by the rows of
+ * out_gradient, and by the room that the list of pairs has for each of these rows. In a training plan, the
+ * rows are the capacity of a level. So the same results and capacities give the same bits.
  *
  * `results` is optional and gets the number of kinds of layer and size that have a result, which may be 0.
  * Results that cannot be read are left out, with a warning to the context's log. INVALID_ARGUMENT: also for a
@@ -183,8 +183,8 @@ typedef struct minuet_tuned_choice {
   int64_t least_rows, most_rows; /* of the layer's output, for "input_gradient" of its input; both included */
   /* Times in nanoseconds of all layers of that kind and size together, on the clouds that were measured. */
   int64_t chosen_ns, default_ns;
-  /* Pairs per output row, for "fused", "dataflow" and "weight_gradient": from least_density to most_density,
-   * which is not included. They are 0 and infinity if the result holds for any density. In capacity mode and
+  /* Pairs per output row, for "fused", "dataflow" and "weight_gradient". The result is for densities from
+   * least_density to below most_density, or for any density if these are 0 and infinity. In capacity mode and
    * for single convolutions the host does not know the pairs, and the density that took the most time is
    * used. For the gradient of a weight, it is the greatest density for which the list of pairs has room. A
    * training plan's lists have room for every pair. */

@@ -91,8 +91,8 @@ class ParameterLayout {
   struct Layer {
     i32 first = -1, end = -1;  // The layer's parameters are [first, end) of parameters_.
     i64 scale = -1, shift = -1;
-    // Lists the batch norms from which parts of scale and shift are computed: the numbers of the Affine steps
-    // of a chain, or 0 for a convolution, whose whole scale and shift are computed.
+    // Lists the batch norms from which parts of scale and shift are computed. For a chain, it has the numbers
+    // of the Affine steps. For a convolution it has a 0, because its whole scale and shift are computed.
     std::vector<i32> folded;
   };
 

@@ -21,9 +21,10 @@ struct WeightGradientCandidate {
   using Spec = std::variant<WeightGradientScalarSpec, WeightGradientSpec, WarpgroupGradientSpec>;
   Spec spec;
   i64 least_pairs = 0;  // It serves lists of at least this capacity.
-  // Only candidates that tuning has chosen have the following limits: the numbers of output rows, both
-  // included; the least capacity of a list for each output row; and the compute capability of the GPUs on
-  // which they were measured, such as 90, where 0 stands for all.
+  // Only candidates that tuning has chosen have the following limits. The numbers of output rows include both
+  // ends, and the density is the least capacity of a list for each output row. `capability` is the compute
+  // capability of the GPUs on which the candidate was measured, such as 90. It is 0 if the candidate serves
+  // all GPUs.
   i64 least_rows = 0, most_rows = std::numeric_limits<i64>::max();
   double least_density = 0;
   i32 capability = 0;
@@ -49,8 +50,8 @@ struct WeightGradientCandidate {
 
 struct ParameterGradientChoice {
   ParameterGradientProblem problem;
-  /// Of those that run on an architecture and serve a list, the first one is the fastest. Candidates that
-  /// tuning has chosen come first.
+  /// The first candidate that runs on an architecture and serves a list is the fastest one there. Candidates
+  /// that tuning has chosen come first.
   std::vector<WeightGradientCandidate> candidates;
   SumRowsSpec rows;
   AddRowSumsSpec row_sums;

@@ -1,4 +1,4 @@
-// What there is to try for the gradient of a weight, and that what was found reaches the choice.
+// Tests which kernels the tuner tries for the gradient of a weight, and that its results are chosen.
 #include <gmock/gmock.h>
 
 #include <limits>

@@ -214,7 +214,7 @@ def test_inference_mode_and_then_training(capacity):
     _, fused = pair("several results")
     x = cloud(150, 1, **dict(capacity))
     with torch.inference_mode():
-        kept = fused.eval()(x)[1]["coarse"]  # Whoever has it keeps its level.
+        kept = fused.eval()(x)[1]["coarse"]  # It keeps its level alive.
         assert len(kept.indices)
     more = spconv.SparseSequential(spconv.SubMConv3d(8, 4, 3), nn.BatchNorm1d(4))
     y = more.train()(fused.train()(x)[1]["coarse"])
