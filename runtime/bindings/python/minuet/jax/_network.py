@@ -142,11 +142,10 @@ class Network:
                 f"the statistics are {new.dtype} of the shape {list(new.shape)}, and float32 "
                 f"[{self.flat.size - self.flat.trained}] is needed, which train() gives for an array of parameters"
             )
-        # XLA computes this with the update of the weights, and in place where the array is not needed any more. For a
-        # GPU it would fuse a dynamic_update_slice with the call that gives the statistics, and refuse the program,
-        # because the updated weights need that call's other results.
-        array, new = alike(array, jnp.pad(new, (self.flat.trained, 0)))
-        return jnp.where(jax.lax.iota(jnp.int32, self.flat.size) < self.flat.trained, array, new)
+        # For a GPU, XLA would fuse a dynamic_update_slice with the call that gives the statistics, and refuse the
+        # program, because the updated weights need that call's other results.
+        array, new = alike(array, new)
+        return jnp.concatenate([array[: self.flat.trained], new])
 
     def prepare(self, parameters: Parameters) -> Array:
         """Returns the parameters as the kernels of calls of the network read them, uint8 [bytes]: batch norms are
