@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import minuet  # noqa: E402
 import minuet.torch  # noqa: E402
 from export_problems import expect_near  # noqa: E402
 from fused_problems import MODULES, UNet, Written, cloud, expect_same, pair, step, strided, sub  # noqa: E402
@@ -377,3 +378,36 @@ def test_one_part_of_a_module():
 
 def test_modules_cover_all_kinds():
     assert {"unet", "dense", "whole clouds", "argmax", "norm of minuet"} <= set(MODULES)
+
+
+def bytes_for_backward(module, x):
+    """Returns the size of what autograd keeps of a call for the backward pass."""
+    kept = []
+
+    def keep(tensor):
+        kept.append(tensor.numel() * tensor.element_size())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        module(x)
+    return sum(kept)
+
+
+@pytest.mark.parametrize("form", ["exact", "capacity", "copy"])
+def test_layers_that_are_computed_again(form):
+    """Gradients have the same bits, and less is kept."""
+    module, fused = pair("unet")
+    again = minuet.torch.fuse(module, cloud(60, 5), recompute=["stem", "down"])
+    if form == "copy":
+        again = copy.deepcopy(again)
+    capacity = {"rows": 200, "capacities": [180]} if form == "capacity" else {}
+    want, got = (step(each.train(), cloud(150, 1, **capacity)) for each in (fused, again))
+    assert want.keys() == got.keys()
+    assert all(torch.equal(got[name], want[name]) for name in want)
+    assert bytes_for_backward(again, cloud(150, 1, **capacity)) < bytes_for_backward(fused, cloud(150, 1, **capacity))
+
+
+@pytest.mark.parametrize("names", [["nothing"], ["up", "ste"]])
+def test_layers_to_compute_again_that_do_not_exist(names):
+    with pytest.raises(minuet.InvalidArgumentError, match=names[-1]):
+        minuet.torch.fuse(UNet(), cloud(60, 5), recompute=names)

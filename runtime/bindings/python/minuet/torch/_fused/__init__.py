@@ -32,7 +32,9 @@ _SHARED = (
 )  # fmt: skip
 
 
-def fuse(module: nn.Module, example: Any, *, shape: Sequence[int] | None = None) -> FusedModule:
+def fuse(
+    module: nn.Module, example: Any, *, shape: Sequence[int] | None = None, recompute: Sequence[str] = ()
+) -> FusedModule:
     """Returns a module that computes what this one does by one op: the whole network in one call, and all gradients in
     another.
 
@@ -53,12 +55,16 @@ def fuse(module: nn.Module, example: Any, *, shape: Sequence[int] | None = None)
         example: its argument, or a tuple of its arguments, as for export. Where these are features and coordinates, and
             no sparse tensor, all calls have the example's number of clouds.
         shape: cells of the input along each axis, where neither the example nor the module tells them.
+        recompute: names of children of the module, such as "encoder.1", inside of which the backward pass computes
+            again what the forward pass then does not keep. That takes less memory and more time; the bits are the same.
+            A child must contain a convolution, linear layer or pooling, or be one.
 
     Returns:
         The module, in the mode of `module`, which it holds.
 
     Raises:
         ExportError: the module does something that no layer of a network does. The message names the op and the module.
+        InvalidArgumentError: `recompute` names no such child.
         UnimplementedError: a layer cannot be trained in a network. The message names the layer.
     """
     module = getattr(module, "_orig_mod", module)  # What torch.compile made its module of.
@@ -73,8 +79,9 @@ def fuse(module: nn.Module, example: Any, *, shape: Sequence[int] | None = None)
                 "or fuse that part"
             )
     found = recorded(module, example, shape)
-    Programs(found.description).require_training()
-    return FusedModule(module, found)
+    again = tuple(recompute)
+    Programs(found.description, again).require_training()
+    return FusedModule(module, found, again)
 
 
 class FusedModule(nn.Module):
@@ -84,13 +91,14 @@ class FusedModule(nn.Module):
         module: the module.
     """
 
-    def __init__(self, module: nn.Module, found: Recorded) -> None:
+    def __init__(self, module: nn.Module, found: Recorded, recompute: tuple[str, ...]) -> None:
         training = module.training
         self.__dict__["_module"] = module
         super().__init__()
         for name in _SHARED:
             self.__dict__[name] = module.__dict__[name]
         self.__dict__["_recorded"] = found
+        self.__dict__["_recompute"] = recompute
         self.__dict__["_parts"] = Parts(module)
         self.__dict__["_runtimes"] = {}
         self.training = training
@@ -192,7 +200,8 @@ class FusedModule(nn.Module):
         key = (os.getpid(), place.index)
         runtime = runtimes.get(key)
         if runtime is None:
-            runtime = runtimes[key] = Runtime(self.module, self.__dict__["_recorded"], place)
+            recompute: tuple[str, ...] = self.__dict__["_recompute"]
+            runtime = runtimes[key] = Runtime(self.module, self.__dict__["_recorded"], recompute, place)
         return runtime
 
 

@@ -158,7 +158,7 @@ class Options:
 class TrainingProgram(Program):
     """Both passes of a network on a device."""
 
-    def __init__(self, plan: Plan, place: Place, options: Options) -> None:
+    def __init__(self, plan: Plan, place: Place, options: Options, recompute: Sequence[str]) -> None:
         super().__init__(plan, place)
         self.options = options
         momentum = options.momentum
@@ -170,6 +170,7 @@ class TrainingProgram(Program):
             # The library has no share of 0, and what it then computes is not used.
             momentum=momentum or 1.0,
             cumulative=momentum is None,
+            recompute=recompute,
         )
         self._training.load(place.library_device)
         self._pointer = self._training._cell.pointer
@@ -354,10 +355,11 @@ class Programs:
 
     Args:
         description: of the network.
+        recompute: names of layers that are computed again in the backward pass (minuet.Training).
     """
 
-    def __init__(self, description: dict[str, Any]) -> None:
-        self._description = description
+    def __init__(self, description: dict[str, Any], recompute: tuple[str, ...]) -> None:
+        self._description, self._recompute = description, recompute
         self._plans: dict[Any, Plan] = {}
         # A schedule of momenta makes a program for each of them.
         self._programs: dict[Any, Any] = Recent(_MOST_PROGRAMS)
@@ -373,14 +375,17 @@ class Programs:
         )
 
     def require_training(self) -> None:
-        """Raises UnimplementedError where a layer cannot be trained. Needs no device."""
-        Training(context(), self.plan(DType.FLOAT32))
+        """Raises the errors of minuet.Training, such as UnimplementedError for a layer that cannot be trained. Needs no
+        device."""
+        Training(context(), self.plan(DType.FLOAT32), recompute=self._recompute)
 
     def training(self, dtype: DType, place: Place, options: Options) -> TrainingProgram:
         """Returns both passes of the network."""
         key = (dtype, place.pointer, options)
         found: TrainingProgram | None = self._programs.get(key)
-        return found or remembered(self._programs, key, lambda: TrainingProgram(self.plan(dtype), place, options))
+        return found or remembered(
+            self._programs, key, lambda: TrainingProgram(self.plan(dtype), place, options, self._recompute)
+        )
 
     def inference(self, dtype: DType, place: Place) -> InferenceProgram:
         """Returns the network for inference."""

@@ -27,12 +27,13 @@ class Runtime:
     Args:
         module: the module.
         recorded: of it.
+        recompute: names of layers that are computed again in the backward pass (fuse()).
         place: the device.
     """
 
-    def __init__(self, module: nn.Module, recorded: Recorded, place: Place) -> None:
+    def __init__(self, module: nn.Module, recorded: Recorded, recompute: tuple[str, ...], place: Place) -> None:
         self.recorded, self.place = recorded, place
-        self.programs = Programs(recorded.description)
+        self.programs = Programs(recorded.description, recompute)
         plan = self.programs.plan(DType.FLOAT32)
         self.tensors = Tensors(module, recorded, [info.name for info in plan.parameters], place)
         self.norms = Norms(module, recorded.dropouts, self.tensors, place)
