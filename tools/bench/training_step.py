@@ -178,20 +178,30 @@ def capacity(bench, clouds):
             yield bench.row(scenes, {**row, "mode": "graph"}, lambda scenes=scenes: graph_step(scenes, bench.device))
 
 
-def fused_step(scenes, device, lays_out=False):
-    """Returns the step of a loop for spconv whose network is one op, with weights in the network's order if asked."""
+def fused_step(scenes, device, lays_out=False, recompute=()):
+    """Returns the step of a loop for spconv whose network is one op.
+
+    Args:
+        lays_out: weights are in the network's order.
+        recompute: of minuet.torch.fuse.
+    """
     import minuet.torch
     import minuet.torch.spconv as spconv
 
     coordinates, features, _ = scenes.draw(0, 1)
     example = spconv.SparseConvTensor(features, coordinates, scenes.shape, 1)
-    network = minuet.torch.fuse(minkunet42(spconv, IN_CHANNELS, CLASSES).to(device), example)
+    network = minuet.torch.fuse(minkunet42(spconv, IN_CHANNELS, CLASSES).to(device), example, recompute=recompute)
     return Step(spconv, network.lay_out() if lays_out else network, scenes.shape, device)
 
 
 def fused(bench, clouds):
-    """The step with the whole network as one op: in exact mode, in capacity mode, and as a graph."""
-    modes = {"exact": fused_step, "capacity": partial(capacity_step, make=fused_step)}
+    """The step with the whole network as one op: in exact mode, with little memory, in capacity mode, and as a graph."""
+    stages = [f"{part}.{number}" for part in ("encoder", "decoder") for number in range(4)]
+    modes = {
+        "exact": fused_step,
+        "exact, stages computed again": partial(fused_step, recompute=["stem", *stages]),
+        "capacity": partial(capacity_step, make=fused_step),
+    }
     if bench.is_gpu:
         modes["graph"] = partial(graph_step, make=fused_step)
         modes["graph, weights laid out"] = partial(graph_step, make=partial(fused_step, lays_out=True))
