@@ -9,8 +9,8 @@ usage: scale.py --commit COMMIT --output FILE [--torch] [--jax] [--counts N ...]
   --jax      one process with all devices, jax.shard_map over a mesh of clouds: scale_jax.py
   --counts   numbers of devices; default: the powers of two up to those of the machine, and on the CPU 1 and 2
 
-In weak scaling each device has one cloud. In strong scaling the devices share the clouds of one batch (--batch), which a
-single device has all. Clouds are random parts of those that are given, and differ in size.
+In weak scaling each device has one cloud. In strong scaling the devices share the clouds of one batch (--batch), all of
+which a single device has. Clouds are random parts of those that are given, and differ in size.
 
 For each framework and count, the processes are started twice on the same cache folder, which is empty at first: the
 first start compiles each kernel once, whatever the number of processes, and the second compiles nothing, or the result
@@ -116,7 +116,7 @@ def joined(count: int, documents: list[dict[str, Any]]) -> Iterator[dict[str, An
     for rows in zip(*(document["rows"] for document in documents), strict=True):
         ranks = []
         for rank, row in enumerate(rows):
-            ranks += row["ranks"] if "ranks" in row else [{"rank": rank, **row}]
+            ranks += row.get("ranks", [{"rank": rank, **row}])
         row = {name: rows[0][name] for name in shared if name in rows[0]}
         whole = [sum(parts) for parts in zip(*(rank["voxels"] for rank in ranks), strict=True)]
         made = [{name: value for name, value in rank.items() if name not in shared} for rank in ranks]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The process of scale.py in JAX: MinkUNet42 by jax.shard_map over a mesh of clouds, with one cloud or a few on each device.
+"""The process of scale.py in JAX: MinkUNet42 by jax.shard_map over a mesh of clouds, one or a few on each device.
 
 Training has two forms. In "ops", batch norms share the statistics of all devices. In "network", the network is one op
 for each pass, whose batch norms have the statistics of their device, and the running ones are averaged. Both weigh all
@@ -201,8 +201,8 @@ class Process:
         return times(program, drawn, lambda: self.wait(program))[0]
 
     def alone(self, program: Program, shards: Shards) -> list[list[float]]:
-        """Returns for each rank the times of its steps, by the first device and without exchange. All devices are of one
-        kind, so that one compiled program tells how much each rank has to compute."""
+        """Returns for each rank the times of its steps, by the first device and without exchange. All devices are of
+        one kind, so that one compiled program tells how much each rank has to compute."""
         for seed in range(WARM_UP if self.is_gpu else WARM_UP_ON_CPU):
             program(*self.upload_to_first(*shards.of_rank(1000 + seed, 0)))
         found = []
@@ -250,10 +250,8 @@ class Process:
         ranks = []
         for rank, waiting in enumerate(parts.pop("waiting_ms")):
             voxels = [len(shards.batches.draw(2000 + seed, rank)[0]) for seed in range(self.given.repeats)]
-            ranks.append({
-                "rank": rank, "memory_mib": memory[rank], "kernels_ms": kernels[rank], "voxels": voxels, "step_ms": steps,
-                "alone_ms": alone[rank], "waiting_ms": waiting,
-            })  # fmt: skip
+            own = {"memory_mib": memory[rank], "kernels_ms": kernels[rank], "voxels": voxels, "step_ms": steps}
+            ranks.append({"rank": rank, **own, "alone_ms": alone[rank], "waiting_ms": waiting})
         return {**parts, "ranks": ranks}
 
 

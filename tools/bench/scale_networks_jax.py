@@ -1,4 +1,4 @@
-"""MinkUNet42 for scale_jax.py, by the ops of minuet.jax, so that batch norms can share the statistics of all devices."""
+"""MinkUNet42 for scale_jax.py by the ops of minuet.jax, so that batch norms can share statistics of all devices."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One rank of scale.py in PyTorch: trains MinkUNet42 by DistributedDataParallel, and runs it by a plan that rank 0 made.
+"""One rank of scale.py in PyTorch: trains MinkUNet42 by DistributedDataParallel, and runs it by a plan of rank 0.
 
 Training has two forms. In "ops", batch norms share the statistics of all ranks, and gradients are exchanged while the
 backward pass goes on. In "fused", the network is one op whose batch norms have the statistics of their rank, and
@@ -62,7 +62,7 @@ class Scenes:
         return [torch.from_numpy(array).to(self.device) for array in self.batches.draw(step, self.rank, whole)]
 
     def draw(self, dropped: float, seed: int) -> list[torch.Tensor]:
-        """Returns whole clouds, by which capacities are learned: as training_step.py asks for them, with `dropped` 0."""
+        """Returns whole clouds, by which training_step.py learns capacities. It asks for them with `dropped` 0."""
         assert dropped == 0
         return self.tensors(seed, whole=True)
 

@@ -1,5 +1,5 @@
-"""What scale.py and its ranks share: the work of each rank, batches of clouds that differ in size, and how the time of a
-step is divided.
+"""What scale.py and its ranks share: the work of each rank, batches of clouds that differ in size, and how the time of
+a step is divided.
 
 It needs numpy only, so that a process with one framework does not load another.
 """
@@ -20,7 +20,7 @@ IN_CHANNELS, CLASSES = 4, 20
 # The share of the voxels that a cloud of a batch lacks: anything up to this, so that clouds differ in size.
 MOST_DROPPED = 0.3
 WARM_UP, PROFILED = 12, 5
-WARM_UP_ON_CPU = 1
+WARM_UP_ON_CPU = 2
 # The first losses of training, which are recorded: those of the whole batch.
 LOSSES = 4
 
