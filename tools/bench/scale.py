@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import minuet
+import numpy as np
 from measuring import Record, cloud_arrays, framework_versions, host_cpu
 from scaling import add_work_arguments
 
@@ -167,7 +168,8 @@ class Framework:
             return
         key = (row["cloud"], row["mode"])
         wanted = self.of_one.setdefault(key, row["loss_curve"])
-        found = max(abs(one - two) / abs(two) for one, two in zip(row["loss_curve"], wanted, strict=True))
+        one, two = np.array(row["loss_curve"]), np.array(wanted)
+        found = float(np.max(np.abs(one - two) / np.abs(two)))
         row["loss_difference"] = round(found, 6)
         if not found <= LOSS_BOUND:
             where = f"{self.name}, {row['devices']} devices, {', '.join(key)}: losses"
@@ -185,12 +187,15 @@ def main() -> int:
     add_work_arguments(parser)
     given = parser.parse_args()
     clouds = cloud_arrays(parser, given)
-    system, context = minuet.system_info(), minuet.Context(disable_disk_cache=True)
-    device = minuet.Device(context, "cpu" if given.device == "cpu" else "cuda:0")
+    system = minuet.system_info()
     most = 2 if given.device == "cpu" else system.cuda_devices
     counts = sorted(given.counts) or [2**power for power in range(most.bit_length())]
-    if given.device == "cuda" and counts[-1] > most:
-        parser.error(f"--counts asks for {counts[-1]} devices, and the machine has {most}")
+    if given.device == "cuda" and max(counts, default=1) > most:
+        needed = max(counts, default=1)
+        parser.error(
+            f"{needed} GPUs are needed, and the machine has {most}: --device cpu tries this script without one"
+        )
+    device = minuet.Device(minuet.Context(disable_disk_cache=True), "cpu" if given.device == "cpu" else "cuda:0")
     record = Record(
         given.output,
         device=device.info.description, host_cpu=host_cpu(), driver=system.driver, toolkit=system.nvrtc,

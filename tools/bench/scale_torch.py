@@ -21,6 +21,7 @@ from typing import Any
 import minuet
 import minuet.torch
 import minuet.torch.spconv as spconv
+import numpy as np
 import torch
 from measuring import cloud_arrays, times
 from minuet.torch._places import context as shared_context
@@ -191,14 +192,14 @@ class Rank:
     def training(self, scenes: Scenes, fused: bool, make: Callable[..., Any]) -> dict[str, Any]:
         """Measures one way to train."""
         step = make(scenes, self.device, make=partial(rank_step, fused=fused))
-        losses = [step(*scenes.tensors(seed)) for seed in range(LOSSES)]
+        losses = []
+        for seed in range(LOSSES):
+            loss, status = step(*scenes.tensors(seed))
+            losses.append(float(loss))  # Before the next step: a graph writes each result to the same memory.
+            if not np.isfinite(losses[-1]) or int(status):
+                raise RuntimeError(f"the loss is {losses[-1]}, and the status of the cloud {int(status)}")
         # The mean over the ranks is the loss of the whole batch, which a single rank with all clouds has, too.
-        curve = [
-            sum(parts) / len(parts) for parts in zip(*self.gather([float(loss) for loss, _ in losses]), strict=True)
-        ]
-        for loss, status in losses:
-            if not torch.isfinite(loss) or int(status):
-                raise RuntimeError(f"the loss is {float(loss)}, and the status of the cloud {int(status)}")
+        curve = [sum(parts) / len(parts) for parts in zip(*self.gather(losses), strict=True)]
         row = {"statistics": "of each rank" if fused else "of all ranks", "loss_curve": curve}
         row |= self.timed(step, scenes)
         del step

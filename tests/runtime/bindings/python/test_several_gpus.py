@@ -1,5 +1,5 @@
-"""The examples of the page SEVERAL_GPUS.md run as they stand: those of PyTorch on two ranks, and those of JAX on four devices
-of the host."""
+"""The examples of the page SEVERAL_GPUS.md run as they stand: those of PyTorch on two ranks, and those of JAX on four
+devices of the host."""
 
 from __future__ import annotations
 

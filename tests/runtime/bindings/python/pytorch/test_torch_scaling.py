@@ -1,5 +1,5 @@
-"""tools/bench/scale.py in PyTorch, with two ranks of gloo: the losses, gradients and statistics of one rank with the whole
-batch, plans that rank 0 makes, and complete rows."""
+"""tools/bench/scale.py in PyTorch, with two ranks of gloo: the losses, gradients and statistics of one rank with the
+whole batch, plans that rank 0 makes, and complete rows."""
 
 from __future__ import annotations
 
@@ -179,7 +179,9 @@ def test_rows(tmp_path: pathlib.Path) -> None:
     assert [(row["devices"], row["start"]) for row in starts] == [
         (count, which) for count in (1, 2) for which in ("first", "second")
     ]
-    assert all(row["seconds"] > 0 and row["kernels"]["compiled"] == 0 for row in starts)  # The CPU device compiles nothing.
+    assert all(
+        row["seconds"] > 0 and row["kernels"]["compiled"] == 0 for row in starts
+    )  # The CPU device compiles nothing.
     assert [(row["devices"], row["what"]) for row in rows] == [
         (count, what) for count in (1, 2) for what in ("training step", "inference")
     ]
@@ -191,6 +193,8 @@ def test_rows(tmp_path: pathlib.Path) -> None:
             assert rank["memory_mib"]["process"] > 0 and rank["waiting_ms"]["median"] >= 0
     of_two = rows[2]
     assert of_two["statistics"] == "of all ranks" and of_two["loss_difference"] <= 2e-2
-    table = subprocess.run([sys.executable, BENCH / "tables.py", output], capture_output=True, text=True, check=True).stdout
+    table = subprocess.run(
+        [sys.executable, BENCH / "tables.py", output], capture_output=True, text=True, check=True
+    ).stdout
     assert "| PyTorch | strong | training step | ops, capacity | random_200 | 2 |" in table
     assert "| PyTorch | 2 | first | 2 |" in table
