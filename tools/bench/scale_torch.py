@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import functools
 import gc
 import resource
 from collections.abc import Callable, Iterator
@@ -115,13 +116,20 @@ def rank_step(scenes: Scenes, device: str, fused: bool = False, exchanges: bool 
     return RankStep(network, scenes, shares)
 
 
+@functools.cache
+def capture_stream() -> torch.cuda.Stream:
+    """Returns the stream on which steps are captured, and modules for them are made: autograd adds up the gradient of a
+    parameter on the stream where DistributedDataParallel has first seen it, and a capture may not reach another one."""
+    return torch.cuda.Stream()
+
+
 @contextlib.contextmanager
 def side_stream(device: str) -> Iterator[None]:
-    """Runs the block on another stream of a GPU: what a later capture enqueues may not wait for the default stream."""
+    """Runs the block on the stream of captures, where the device is a GPU."""
     if device != "cuda":
         yield
         return
-    stream = torch.cuda.Stream()
+    stream = capture_stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         yield
@@ -135,7 +143,8 @@ def training_modes(device: str) -> dict[str, tuple[bool, Callable[..., Any]]]:
         name = "fused" if fused else "ops"
         made[f"{name}, capacity"] = (fused, lambda scenes, device, make: capacity_step(scenes, device, make=make))
         if device == "cuda":
-            made[f"{name}, graph"] = (fused, partial(graph_step, warm_up=WARM_UP_OF_CAPTURE))
+            options = {"warm_up": WARM_UP_OF_CAPTURE, "stream": capture_stream()}
+            made[f"{name}, graph"] = (fused, partial(graph_step, **options))
     return made
 
 

@@ -151,16 +151,17 @@ class GraphStep:
 
     Args:
         warm_up: the steps before the capture.
+        stream: on which these and the capture run; None: any.
 
     Attributes:
         peak_of_capture: the most bytes that torch's tensors had while it was captured. Replays do not count in torch.
     """
 
-    def __init__(self, step, capacities, rows, given, warm_up=3):
+    def __init__(self, step, capacities, rows, given, warm_up=3, stream=None):
         self.held, self.rows, self.capacities = pad_to(rows, *given), rows, capacities
         self.step = step  # The graph reads the memory of its parameters.
         saved = step.save()
-        side = torch.cuda.Stream()
+        side = stream or torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(warm_up):
@@ -170,7 +171,7 @@ class GraphStep:
         torch.cuda.synchronize()
         self.graph = torch.cuda.CUDAGraph()
         torch.cuda.reset_peak_memory_stats()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, stream=stream):
             self.results = self._enqueue()
         self.peak_of_capture = torch.cuda.max_memory_allocated()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ BENCH = ROOT / "tools/bench"
 sys.path.insert(0, str(BENCH))
 import measuring  # noqa: E402
 import scale  # noqa: E402
+import scale_jax  # noqa: E402
 import scaling  # noqa: E402
 import tables  # noqa: E402
 
@@ -61,6 +63,19 @@ def test_kernels_by_their_names() -> None:
     assert {name: scaling.kernel_class(name) for name in names} == names
     events = [("minuet::gather", 1000.0), ("minuet::scatter", 3000.0), ("nccl", 500.0)]
     assert scaling.sum_by_class(events, 2) == {"ours": 2.0, "exchange": 0.25, "other": 0.0}
+
+
+def test_kernels_of_a_gpu_in_a_profile_of_jax() -> None:
+    def line(name: str, *events: tuple[str, float]) -> Any:
+        return SimpleNamespace(name=name, events=[SimpleNamespace(name=each, duration_ns=ns) for each, ns in events])
+
+    planes = [
+        SimpleNamespace(name="/host:CPU", lines=[line("python", ("minuet", 1e6))]),
+        SimpleNamespace(name="/device:GPU:1", lines=[line("Stream #7(Compute)", ("minuet::gather", 2000.0)),
+                                                      line("XLA Ops", ("custom-call", 9e9))]),
+    ]  # fmt: skip
+    assert scale_jax.events_of(planes, "/device:GPU:1") == [("minuet::gather", 2.0)]
+    assert scale_jax.events_of(planes, "/device:GPU:0") == []
 
 
 class Record(measuring.Record):
