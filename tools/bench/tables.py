@@ -224,9 +224,9 @@ def render_scales(results):
                         "p10 - p90", "efficiency", "exchange that shows", "least - longest wait", "our kernels",
                         "kernels of exchange", "memory of tensors, MiB"), scale_rows(rows))
         lines += ["", "Starts until the first step is done:", ""]
-        lines += table(("framework", "devices", "start", "processes", "seconds", "kernels compiled", "kernels from the cache"),
+        lines += table(("framework", "devices", "start", "processes", "seconds", "kernels compiled", "from the cache", "in the cache"),
                        ((row["framework"], str(row["devices"]), row["start"], str(row["processes"]), f"{row['seconds']:.1f}",
-                         count(row["kernels"]["compiled"]), count(row["kernels"]["disk_hits"])) for row in starts))
+                         *(count(row["kernels"][name]) for name in ("compiled", "disk_hits", "cached"))) for row in starts))
     return "\n".join(lines) + "\n"
 
 

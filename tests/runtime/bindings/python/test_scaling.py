@@ -89,10 +89,10 @@ def framework() -> scale.Framework:
     return scale.Framework("torch", argparse.Namespace(), Record())
 
 
-def start_of(which: str, count: int, compiled: list[int]) -> dict[str, Any]:
+def start_of(which: str, count: int, compiled: list[int], cached: int = 7) -> dict[str, Any]:
     names = ("compiled", "disk_hits", "waits")
     starts = [{"start": {"seconds": 1 + n, "kernels": dict.fromkeys(names, each)}} for n, each in enumerate(compiled)]
-    return scale.start_row(which, count, starts)
+    return scale.start_row(which, count, starts, cached)
 
 
 def test_starts_that_compile_too_much_are_failures() -> None:
@@ -104,8 +104,9 @@ def test_starts_that_compile_too_much_are_failures() -> None:
     assert not measured.record.document["failed"]
     measured.check_start(start_of("first", 4, [3, 4, 1, 0]))
     measured.check_start(start_of("second", 4, [0, 1, 0, 0]))
+    measured.check_start(start_of("second", 8, [0], cached=8))
     assert list(measured.record.document["failed"]) == [
-        "torch, 4 devices: first start", "torch, 4 devices: second start",
+        "torch, 4 devices: first start", "torch, 4 devices: second start", "torch, 8 devices: second start",
     ]  # fmt: skip
 
 

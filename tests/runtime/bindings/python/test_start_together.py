@@ -12,7 +12,10 @@ from typing import Any
 
 import minuet
 import pytest
-from conftest import PACKAGE
+from conftest import PACKAGE, ROOT
+
+sys.path.insert(0, str(ROOT / "tools/bench"))
+from scale import kernels_in  # noqa: E402
 
 RANKS = 8
 # One process: it says when it is ready, waits until all are, and loads a network.
@@ -73,5 +76,6 @@ def test_ranks_compile_each_kernel_once(device: minuet.Device, tmp_path: pathlib
     for rank in first:
         assert rank["compiled"] + rank["disk_hits"] == alone["compiled"]
         assert rank["failures"] == rank["lock_timeouts"] == 0
+    assert kernels_in(tmp_path / "cache") == alone["compiled"]  # By which tools/bench/scale.py counts, too.
     for rank in start(tmp_path / "second", RANKS, tmp_path / "cache"):
         assert (rank["compiled"], rank["disk_hits"]) == (0, alone["compiled"])
