@@ -249,8 +249,10 @@ class Rank:
         it."""
         if not self.is_gpu:
             return None
+        distributed.barrier()  # None is between the steps, because it would count as exchange.
+        self.wait()
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as profile:
-            for given in self.together(iter(inputs)):
+            for given in inputs:
                 call(*given)
             self.wait()
         events = [event for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
@@ -361,10 +363,10 @@ def main() -> None:
     )  # fmt: skip
     rank = Rank(given)
     rank.start()
-    gc.collect()
     if not given.only_start:
         rank.measure()
     write_process(given.output, rank.document)
+    gc.collect()  # NCCL waits for the end of graphs that have captured it.
     distributed.barrier()
     distributed.destroy_process_group()
 
