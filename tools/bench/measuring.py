@@ -54,14 +54,14 @@ def spread(times):
     return {name: round(float(np.percentile(times, at)), 4) for name, at in (("median", 50), ("p10", 10), ("p90", 90))}
 
 
-def wall(call, inputs, wait):
+def times(call, inputs, wait):
     """Times call(*given) for each input by the host's clock.
 
     Args:
         wait: waits for all work on the device.
 
     Returns:
-        The spreads in ms: until the work is done, and until the call returns.
+        Two lists in ms: until the work is done, and until the call returns.
     """
     whole, enqueued = [], []
     for given in inputs:
@@ -71,6 +71,12 @@ def wall(call, inputs, wait):
         enqueued.append((time.perf_counter() - begin) * 1e3)
         wait()
         whole.append((time.perf_counter() - begin) * 1e3)
+    return whole, enqueued
+
+
+def wall(call, inputs, wait):
+    """Returns the spreads of both lists of times()."""
+    whole, enqueued = times(call, inputs, wait)
     return spread(whole), spread(enqueued)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints Markdown tables of results that `minuet bench`, `replay_bench`, `startup.py`, `peers.py` and `training_step.py`
-wrote.
+"""Prints Markdown tables of results that `minuet bench`, `replay_bench`, `startup.py`, `peers.py`, `training_step.py` and
+`scale.py` wrote.
 
 usage: tables.py [--stages] [RESULT.json ...]      default: every file below tools/bench/results
        tables.py --pages [--check] [--root ROOT]   rewrites (or compares) the tables between their markers in the pages
@@ -14,10 +14,11 @@ import sys
 MARKER = "<!-- tools/bench/tables.py {}: {} -->"
 # Maps each kind of table to the page that shows it between two markers.
 PAGES = {"peers": "README.md", "replays": "tools/bench/RESULTS.md", "clouds": "tools/bench/RESULTS.md",
-         "trainings": "tools/bench/RESULTS.md", "steps": "tools/bench/RESULTS.md", "starts": "codegen/cache/CACHING.md"}
+         "trainings": "tools/bench/RESULTS.md", "steps": "tools/bench/RESULTS.md", "scales": "tools/bench/RESULTS.md", "starts": "codegen/cache/CACHING.md"}
 # Maps each kind of result to a key by which its files are recognized. If a file has several of these keys, the first
 # one decides. The clouds of `minuet bench --training` have the key OF_TRAINING.
-KEYS = {"replays": "capacity_factor", "clouds": "clouds", "starts": "starts", "peers": "torch", "steps": "versions"}
+KEYS = {"replays": "capacity_factor", "clouds": "clouds", "starts": "starts", "peers": "torch",
+        "scales": "device_counts", "steps": "versions"}
 OF_TRAINING = "kept_bytes"
 # Maps each part of the time from the start of a process to its first inference (startup.py) to the title of its column.
 # The column "other" has the rest of this time.
@@ -188,6 +189,47 @@ def render_steps(results):
     return "\n".join(lines) + "\n"
 
 
+def pace(row):
+    """Returns the voxels that each device gets done in a millisecond, waiting included."""
+    return row["voxels"] / row["wall_ms"]["median"] / row["devices"]
+
+
+def scale_rows(rows):
+    """Gives a table row for each measurement. Its efficiency is its pace in terms of that with the fewest devices."""
+    first = {}
+    for row in rows:
+        key = tuple(row[name] for name in ("framework", "scaling", "what", "mode", "cloud"))
+        efficiency = pace(row) / pace(first.setdefault(key, row))
+        ranks = row["ranks"]
+        waits = [rank["waiting_ms"]["median"] for rank in ranks]
+        kernels = [rank["kernels_ms"] for rank in ranks if rank["kernels_ms"]]
+        tensors = [rank["memory_mib"]["peak_of_tensors"] for rank in ranks if "peak_of_tensors" in rank["memory_mib"]]
+        wall = row["wall_ms"]
+        yield (*key, str(row["devices"]), count(row["voxels"]), milliseconds(wall["median"]),
+               f"{milliseconds(wall['p10'])} - {milliseconds(wall['p90'])}", f"{efficiency:.2f}",
+               milliseconds(row["communication_ms"]["median"]), f"{milliseconds(min(waits))} - {milliseconds(max(waits))}",
+               *(milliseconds(max(each[part] for each in kernels)) if kernels else "-" for part in ("ours", "exchange")),
+               count(max(tensors)) if tensors else "-")
+
+
+def render_scales(results):
+    """Returns the tables of training and inference over several devices."""
+    lines = []
+    for result in results:
+        versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+        lines += ["", f"{result['device']}, driver of CUDA {result['driver']}, {result['host_cpu']}, {result['network']} in "
+                      f"{result['dtype']}, commit {result['commit']}; {versions}:", ""]
+        starts, rows = ([row for row in result["rows"] if key in row] for key in ("start", "wall_ms"))
+        lines += table(("framework", "scaling", "what", "mode", "cloud", "devices", "voxels of all", "step, ms",
+                        "p10 - p90", "efficiency", "exchange that shows", "least - longest wait", "our kernels",
+                        "kernels of exchange", "memory of tensors, MiB"), scale_rows(rows))
+        lines += ["", "Starts until the first step is done:", ""]
+        lines += table(("framework", "devices", "start", "processes", "seconds", "kernels compiled", "from the cache", "in the cache"),
+                       ((row["framework"], str(row["devices"]), row["start"], str(row["processes"]), f"{row['seconds']:.1f}",
+                         *(count(row["kernels"][name]) for name in ("compiled", "disk_hits", "cached"))) for row in starts))
+    return "\n".join(lines) + "\n"
+
+
 def render_peers(results):
     """Returns one table per result: a row for each network and cloud, and a column for each engine and its mode."""
     lines = []
@@ -251,9 +293,11 @@ def main():
     results = read(paths)
     texts = {"peers": render_peers(results["peers"]), "replays": render_replays(results["replays"]),
              "clouds": render_clouds(results["clouds"], arguments.stages or arguments.pages),
-             "trainings": render_trainings(results["trainings"]), "steps": render_steps(results["steps"]),
+             "trainings": render_trainings(results["trainings"]), "steps": render_steps(results["steps"]), "scales": render_scales(results["scales"]),
              "starts": render_starts(results["starts"])}
     if arguments.pages:
+        if not results["scales"]:
+            texts["scales"] = "\nNothing is recorded yet.\n"
         update_pages(arguments.root, texts, arguments.check)
     else:
         print("".join(texts.values()))

@@ -94,12 +94,14 @@ class Step:
 
     Args:
         shape: the cells along each axis.
+        batch_size: how many clouds the coordinates hold.
         half: the network itself is float16, without autocast and without a loss scale; else it is float32 under
             autocast to float16, with a GradScaler.
     """
 
-    def __init__(self, spconv, network, shape, device, half=False):
+    def __init__(self, spconv, network, shape, device, half=False, batch_size=1):
         self.spconv, self.shape, self.kind, self.half = spconv, shape, torch.device(device).type, half
+        self.batch_size = batch_size
         self.network = network.to(device).train()
         if half:
             self.network.half()
@@ -129,7 +131,7 @@ class Step:
     def loss(self, coordinates, features, labels, **capacity):
         """Returns the loss, and in capacity mode the status of the cloud."""
         with torch.autocast(self.kind, dtype=torch.float16, enabled=not self.half):
-            x = self.spconv.SparseConvTensor(features, coordinates, self.shape, 1, **capacity)
+            x = self.spconv.SparseConvTensor(features, coordinates, self.shape, self.batch_size, **capacity)
             logits = self.network(x).features
             loss = nn.functional.cross_entropy(logits.float(), labels, ignore_index=IGNORED)
         return loss, x.level.geometry.status() if capacity else None
@@ -147,25 +149,29 @@ class Step:
 class GraphStep:
     """A whole step in capacity mode as one CUDA graph, which is replayed for each cloud.
 
+    Args:
+        warm_up: the steps before the capture.
+        stream: on which these and the capture run; None: any.
+
     Attributes:
         peak_of_capture: the most bytes that torch's tensors had while it was captured. Replays do not count in torch.
     """
 
-    def __init__(self, step, capacities, rows, given):
+    def __init__(self, step, capacities, rows, given, warm_up=3, stream=None):
         self.held, self.rows, self.capacities = pad_to(rows, *given), rows, capacities
         self.step = step  # The graph reads the memory of its parameters.
         saved = step.save()
-        side = torch.cuda.Stream()
+        side = stream or torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(3):
+            for _ in range(warm_up):
                 self._enqueue()
             step.restore(saved)  # The first replay is the first step, as that of the other engines.
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         self.graph = torch.cuda.CUDAGraph()
         torch.cuda.reset_peak_memory_stats()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, stream=stream):
             self.results = self._enqueue()
         self.peak_of_capture = torch.cuda.max_memory_allocated()
 

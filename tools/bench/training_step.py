@@ -162,11 +162,11 @@ def capacity_step(scenes, device, compiled=None, make=minuet_step):
     return run
 
 
-def graph_step(scenes, device, make=minuet_step):
-    """Returns a step that is captured whole."""
+def graph_step(scenes, device, make=minuet_step, **options):
+    """Returns a step that is captured whole. The options are those of GraphStep."""
     step = make(scenes, device)
     capacities, rows = learned_capacities(step, scenes)
-    return GraphStep(step, capacities, rows, scenes.draw(0, 1))
+    return GraphStep(step, capacities, rows, scenes.draw(0, 1), **options)
 
 
 def capacity(bench, clouds):

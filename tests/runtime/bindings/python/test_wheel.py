@@ -67,6 +67,7 @@ def test_name_and_contents(wheel):
         "minuet/share/doc/minuet/PYTHON.md",
         f"{INFO}/licenses/LICENSE",
         "minuet/jax/README.md",
+        "minuet/SEVERAL_GPUS.md",
     ):
         assert name in names
     assert ("minuet/lib/libminuet_xla.so" in names) == (BUILD / "lib/libminuet_xla.so").exists()

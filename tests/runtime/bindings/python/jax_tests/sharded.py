@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import minuet.jax as sparse
 import numpy as np
-from conftest import new_generator
+from conftest import ROOT, new_generator
 from jax.sharding import PartitionSpec as P
 from jax_problems import cells, convolved, expect_close, in_double, same_bits
+
+sys.path.insert(0, str(ROOT / "tools/bench"))
+from scale_networks_jax import OpNetwork
 
 RANKS, ROWS = 4, 64
 CLOUDS = P("clouds")
@@ -121,6 +126,75 @@ def test_points(mesh, generator):
         assert same_bits((whole[0][pooled], whole[2][rows]), (alone[0], alone[2]))
 
 
+def test_loss_curve(mesh, generator):
+    """MinkUNet42 with narrow layers: devices with clouds of different sizes learn what one learns from all clouds."""
+    steps, classes, rate = 4, 8, 0.05
+    widths = [8] * 9
+    kinds = sparse.Network("minkunet42", [ROWS] * 5, channels=widths, is_trained=True).parameters
+    first = {}
+    for name, kind in kinds.items():
+        is_one = name.endswith(("running_var", "bn.weight", "bn1.weight", "bn2.weight"))
+        values = generator.normal(size=kind.shape) * (2 / np.prod(kind.shape[:-1])) ** 0.5
+        first[name] = values.astype(np.float32) if len(kind.shape) > 1 else np.full(kind.shape, is_one, np.float32)
+
+    def step_of(network, axis):
+        total = (lambda x: x) if axis is None else (lambda x: jax.lax.psum(x, axis))
+
+        def step(parameters, points, count, x, labels):
+            def loss_of(parameters):
+                cloud = network.pyramid(points, count)
+                y, statistics = network.train(parameters, cloud, x, axis_name=axis)
+                each = -jnp.take_along_axis(jax.nn.log_softmax(y), labels[:, None], 1)[:, 0]
+                used = cloud.is_used(0)
+                return jnp.where(used, each, 0).sum() / total(used.sum()), (statistics, cloud.status)
+
+            (loss, (statistics, status)), gradients = jax.value_and_grad(loss_of, has_aux=True)(parameters)
+            after = jax.tree.map(lambda p, g: p - rate * g, parameters, gradients)
+            return {**after, **statistics}, total(loss), gradients, status
+
+        return step
+
+    sharded = jax.jit(
+        jax.shard_map(
+            step_of(OpNetwork([ROWS] * 5), "clouds"),
+            mesh=mesh,
+            in_specs=(P(), CLOUDS, CLOUDS, CLOUDS, CLOUDS),
+            out_specs=(P(), P(), P(), CLOUDS),
+        )
+    )
+    alone = jax.jit(step_of(OpNetwork([RANKS * ROWS] * 5), None))
+    states, losses = [first, first], []
+    for number in range(steps):
+        points, counts, x = shards(generator)
+        labels = generator.integers(0, classes, RANKS * ROWS).astype(np.int32)
+        used = (np.arange(ROWS) < counts[:, None]).reshape(-1)
+        rank_of = np.repeat(np.arange(RANKS), ROWS)
+        # On one device the clouds differ by their batch indices. Those of a rank have two, 0 and 1.
+        moved = points + np.stack([2 * rank_of, *[np.zeros_like(rank_of)] * 3], 1).astype(np.int32)
+        whole = [sparse.padded(array[used], RANKS * ROWS) for array in (moved, x, labels)]
+        given = [(points, counts, x, labels), (whole[0], np.array([used.sum()], np.int32), *whole[1:])]
+        made = [step(state, *arrays) for step, state, arrays in zip((sharded, alone), states, given, strict=True)]
+        for _, _, _, status in made:
+            sparse.check(status)
+        states, losses = [each[0] for each in made], [*losses, [float(each[1]) for each in made]]
+        if number == 0:
+            for name, wanted in made[1][2].items():
+                if "running" not in name:  # Running statistics have no gradient.
+                    expect_near(made[0][2][name], wanted)
+    losses = np.array(losses)
+    assert len(set(np.round(losses[:, 0], 3))) == steps
+    assert np.allclose(losses[:, 0], losses[:, 1], rtol=1e-4), losses
+    for name, wanted in states[1].items():
+        expect_near(states[0][name], wanted)
+
+
+def expect_near(actual, wanted):
+    """Compares the results of two orders of adding, through all layers of a network."""
+    actual, wanted = np.asarray(actual, np.float64), np.asarray(wanted, np.float64)
+    assert wanted.any()
+    assert np.linalg.norm(actual - wanted) <= 1e-3 * np.linalg.norm(wanted)
+
+
 def main() -> None:
     assert jax.device_count() == RANKS
     mesh = jax.make_mesh((RANKS,), ("clouds",), axis_types=(jax.sharding.AxisType.Auto,))
@@ -128,6 +202,7 @@ def main() -> None:
     test_training_step(mesh, generator)
     test_inference(mesh, generator)
     test_points(mesh, generator)
+    test_loss_curve(mesh, generator)
     print("done")
 
 

@@ -1,21 +1,29 @@
-"""tools/bench/training_step_jax.py on the CPU device: all engines give results with the same bits."""
+"""The benchmarks in JAX on the CPU device: all engines of training_step_jax.py give results with the same bits, and
+rows of scale.py are complete."""
 
 from __future__ import annotations
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
-pytest.importorskip("jax")
-pytest.importorskip("minuet.jax", exc_type=ImportError)
+jax = pytest.importorskip("jax")
+sparse = pytest.importorskip("minuet.jax", exc_type=ImportError)
 
-from conftest import PACKAGE, ROOT
+import numpy as np  # noqa: E402
+from conftest import PACKAGE, ROOT  # noqa: E402
+from jax_problems import cells, normal, values_of  # noqa: E402
 
-SCRIPT = ROOT / "tools/bench/training_step_jax.py"
+BENCH = ROOT / "tools/bench"
+SCRIPT = BENCH / "training_step_jax.py"
+sys.path.insert(0, str(BENCH))
+import measuring  # noqa: E402
+import scale_networks_jax  # noqa: E402
 
 
 def rows_of(engine: str) -> list[dict[str, Any]]:
@@ -46,3 +54,56 @@ def test_all_engines_have_the_same_bits():
     assert of_inference != of_training
     for row in [*abi, *jit, *without]:
         assert 0 < row["wall_ms"]["p10"] <= row["wall_ms"]["median"] <= row["wall_ms"]["p90"]
+
+
+def test_single_ops_are_the_network(generator):
+    """The network by single ops has the output and the statistics of the network as one op."""
+    capacities = [64] * 5
+    network = sparse.Network("minkunet42", capacities, channels=[8] * 9, is_trained=True)
+    ops = scale_networks_jax.OpNetwork(capacities)
+    parameters = values_of(generator, network)
+    points, count, x = np.zeros((64, 4), np.int32), np.array([50], np.int32), normal(generator, 64, 4)
+    points[:50] = cells(generator, 50)
+    found = []
+    for made in (network, ops):
+        cloud = made.pyramid(points, count)
+        sparse.check(cloud)
+        found.append(made.train(parameters, cloud, x))
+    (output, statistics), (of_ops, other) = found
+    assert sorted(statistics) == sorted(other) == sorted(network.statistics)
+    assert not np.asarray(of_ops)[50:].any()
+    # The two add in other orders, through 49 layers.
+    assert np.linalg.norm(of_ops - output) <= 1e-4 * np.linalg.norm(output)
+    for name, wanted in statistics.items():
+        assert np.linalg.norm(other[name] - wanted) <= 1e-4 * np.linalg.norm(wanted), name
+
+
+def test_rows_of_scaling(tmp_path: pathlib.Path):
+    """Two devices of the host in one process. The cloud has many voxels on the coarsest level, too: float16 has no room
+    for the gradients of batch norms over a few."""
+    output = tmp_path / "scale.json"
+    np.save(tmp_path / "cloud.npy", measuring.random_voxels(200, 64))
+    words = ["--commit", "abc", "--output", str(output), "--jax", "--device", "cpu"]
+    words += ["--cloud", f"wide={tmp_path / 'cloud.npy'}"]
+    words += ["--counts", "2", "--strong", "--batch", "2", "--repeats", "2"]
+    settings = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    done = subprocess.run(
+        [sys.executable, BENCH / "scale.py", *words], env=settings, text=True, capture_output=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(output.read_text())
+    assert not document["failed"]
+    starts, rows = ([row for row in document["rows"] if key in row] for key in ("start", "wall_ms"))
+    assert [(row["start"], row["devices"], row["processes"]) for row in starts] == [("first", 2, 1), ("second", 2, 1)]
+    assert [(row["what"], row["mode"], row.get("statistics")) for row in rows] == [
+        ("training step", "ops, jit", "of all ranks"),
+        ("training step", "network, jit", "of each rank"),
+        ("inference", "network, jit, prepared", None),
+    ]
+    for row in rows:
+        assert [rank["rank"] for rank in row["ranks"]] == [0, 1]
+        for rank in row["ranks"]:
+            assert len(rank["step_ms"]) == len(rank["alone_ms"]) == len(rank["voxels"]) == 2
+        assert row["ranks"][0]["voxels"] != row["ranks"][1]["voxels"]
+    for row in rows[:2]:
+        assert len(row["loss_curve"]) == 4
