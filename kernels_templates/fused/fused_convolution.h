@@ -37,12 +37,17 @@ MINUET_DEVICE void sum_steps(const FusedParams& p, const ThreadPlace<S>& place, 
                              const i32 (&columns)[S.row_tiles], FusedSums<S>& sums) {
   StepIterator<S> walk(masks);
   WeightRing<S> ring(image_of_block<S>(p, place), walk);
-  // With BulkRefill, the warps that multiply also copy the weights. They start their input loads first.
-  constexpr bool kFillsLast = S.weights == WeightRoad::BulkRefill;
+  constexpr bool kStages = fused_stages_rows(S);
+  // With BulkRefill, the warps that multiply also copy the weights. They start to load row numbers first.
+  constexpr bool kFillsLast = S.weights == WeightRoad::BulkRefill && !kStages;
+  if constexpr (kStages) {
+    if (place.share < S.split) stage_rows<S>(p, place, masks, columns);
+  }
   if constexpr (!kFillsLast) ring.fill();
   if (place.share == S.split) return;
   const i32 end = ring.end(walk.count());
   walk.advance(place.share);
+  if constexpr (kStages) wait_for_rows<S>();
   InputSteps<S> inputs(p, walk, place.share, columns);
   if constexpr (kFillsLast) ring.fill();
   InputStep<S> steps[S.prefetch];

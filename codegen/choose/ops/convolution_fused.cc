@@ -35,7 +35,7 @@ constexpr i32 kMultiprocessors = 132;
 // A launch with warpgroups has at least this many blocks.
 constexpr i64 kFewestBlocks = kMultiprocessors / 4;
 // From this number of rows on, more warps hide loads better than prefetching within a warp.
-constexpr i64 kManyRows = 3 << 15;
+constexpr i64 kManyRows = 3 << 15, kVeryManyRows = 1 << 19;
 // The products of at most this many kernel offsets take too little time to hide the loads.
 constexpr i32 kFewOffsets = 8;
 // With at most this many output channels, a warp computes more rows, which share the weights that it reads.
@@ -110,13 +110,13 @@ i32 warpgroup_registers(const FusedSpec& spec) {
   return spec.columns / 2 + spec.step * dtype_bytes(spec.io) / 4 + residual + 32;
 }
 
-/// Returns the number of weight stages that fit into shared memory. The stages get less shared memory if
-/// blocks read input rows in parts or if many blocks run on a multiprocessor. The level-1 cache gets the rest
-/// and keeps some input rows between reads.
+/// Returns the number of weight stages that fit into shared memory beside the staged row numbers. Both get
+/// less shared memory if blocks read input rows in parts or if many blocks run on a multiprocessor. The
+/// level-1 cache gets the rest and keeps some input rows between reads.
 i32 choose_warpgroup_stages(const FusedSpec& spec) {
   constexpr i32 kWhole = 208 << 10, kOfParts = 164 << 10, kMost = 8;
   const i32 bytes = spec.in_channels > spec.step || spec.blocks > 4 ? kOfParts : kWhole;
-  return std::clamp(bytes / spec.blocks / fused_stage_bytes(spec), 2, kMost);
+  return std::clamp((bytes / spec.blocks - fused_staged_bytes(spec)) / fused_stage_bytes(spec), 2, kMost);
 }
 
 }  // namespace
@@ -148,6 +148,12 @@ bool has_one_offset(const ConvolutionProblem& problem) {
   return covers || kernel_volume(problem) == 1;
 }
 
+/// Returns true if warps read the numbers of their input rows at enough offsets to stage them in shared
+/// memory, and not at so many that this takes much of it.
+bool may_stage_rows(const FusedSpec& spec, const ConvolutionProblem& problem) {
+  return spec.volume > kFewOffsets && mask_words(spec.volume) == 1 && !has_one_offset(problem);
+}
+
 /// Adapts the Spec of a layer that has few input channels and a 16-bit type and reads its weights through the
 /// cache.
 void choose_few_channels(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
@@ -166,6 +172,10 @@ void choose_few_channels(FusedSpec& spec, const ConvolutionProblem& problem, i64
     spec.warps = 2;
     spec.prefetch = 1;
     if (few_outputs) spec.row_tiles = 4;
+  } else if (may_stage_rows(spec, problem)) {
+    // The warps wait for row numbers only once, and have registers for more steps of input in flight.
+    spec.staged_rows = true;
+    spec.prefetch = spec.columns > kFewColumns ? 3 : 4;
   }
   if (strided) spec.row_tiles = 1;
 }
@@ -349,6 +359,26 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
   }
 }
 
+/// Decides whether warps stage row numbers, so that they wait for them once and not at each kernel offset.
+/// Blocks that are alone on their multiprocessor always do, because nothing else hides these waits. Of
+/// smaller blocks, three of one warpgroup and a warp that copies weights run on a multiprocessor then. If
+/// there are very many rows, the other blocks of a multiprocessor hide the waits.
+void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+  if (!may_stage_rows(spec, problem)) return;
+  const bool is_narrow = warpgroup_registers(spec) <= 96;
+  if (spec.blocks > 1) {
+    if (rows == 0 || rows >= kVeryManyRows || (is_narrow && spec.cluster == 1)) return;
+    if (is_narrow || spec.cluster == 1) {
+      spec.weights = WeightRoad::BulkCopy;
+      spec.warps = 4;
+      spec.blocks = 3;
+      spec.prefetch = is_narrow ? 2 : 1;
+    }
+  }
+  spec.staged_rows = true;
+  spec.stages = choose_warpgroup_stages(spec);
+}
+
 /// Chooses a Spec that multiplies by warpgroups. Returns false if there is too little work for warpgroups;
 /// the caller then chooses smaller blocks.
 bool choose_warpgroups(FusedChoice& choice, i64 rows) {
@@ -360,6 +390,7 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
     return false;
   choose_cluster(spec, choice.problem, rows);
   if (rows != 0 && fused_blocks(spec, rows) < kFewestBlocks) return false;
+  choose_staged_rows(spec, choice.problem, rows);
   choice.reasons.push_back(llvm::formatv("{0} warpgroups per block compute the products, and each cluster "
                                          "has {1} blocks, which work on the same rows",
                                          spec.warps / 4, spec.cluster)

@@ -49,7 +49,8 @@ llvm::Error FusedStep::run(i32 op, const OpRequest& given) {
   params.input_ld = static_cast<i32>(request.input_ld);
   params.rows = ordered ? view.ordered_rows : view.rows;
   params.masks = ordered ? view.ordered_masks : view.masks;
-  params.row_stride = static_cast<i32>(request.output_rows);
+  params.row_stride =
+      static_cast<i32>(ordered ? ordered_row_stride(request.output_rows) : request.output_rows);
   params.order = view.order;
   params.ordered_views = ordered ? 1 : 0;
   const i32 which = block_order_of(layer.spec);

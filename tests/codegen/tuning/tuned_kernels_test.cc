@@ -184,8 +184,8 @@ TEST(TunedKernels, R33_TheExamplesHaveEveryValueOfTheFusedHeuristic) {
     problem.residual = draw(0, 1) == 1;
     const TuningConfig config =
         config_of(choose_fused(problem, draw(0, 1) == 0 ? "sm_80" : "sm_90a", 1 << draw(6, 20)).fused);
-    for (const char* const name :
-         {"weights", "unit", "warps", "row_tiles", "split", "cluster", "prefetch", "early_loads"}) {
+    for (const char* const name : {"weights", "unit", "warps", "row_tiles", "split", "cluster", "prefetch",
+                                   "early_loads", "staged_rows"}) {
       EXPECT_EQ(values[name].count(config.at(name)), 1u) << name << " " << config.at(name);
       values[name].insert(config.at(name));  // once is enough
     }
