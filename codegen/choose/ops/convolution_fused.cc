@@ -36,6 +36,9 @@ constexpr i32 kMultiprocessors = 132;
 constexpr i64 kFewestBlocks = kMultiprocessors / 4;
 // From this number of rows on, more warps hide loads better than prefetching within a warp.
 constexpr i64 kManyRows = 3 << 15, kVeryManyRows = 1 << 19;
+// Warps stage row numbers below this number of rows, where it takes several blocks on a multiprocessor to
+// hide the waits for them. With more rows, such blocks hide them anyway.
+constexpr i64 kMostStagedRows = 1 << 16;
 // The products of at most this many kernel offsets take too little time to hide the loads.
 constexpr i32 kFewOffsets = 8;
 // With at most this many output channels, a warp computes more rows, which share the weights that it reads.
@@ -151,7 +154,22 @@ bool has_one_offset(const ConvolutionProblem& problem) {
 /// Returns true if warps read the numbers of their input rows at enough offsets to stage them in shared
 /// memory, and not at so many that this takes much of it.
 bool may_stage_rows(const FusedSpec& spec, const ConvolutionProblem& problem) {
-  return spec.volume > kFewOffsets && mask_words(spec.volume) == 1 && !has_one_offset(problem);
+  return spec.volume >= kFewOffsets && mask_words(spec.volume) == 1 && !has_one_offset(problem);
+}
+
+/// Lets the warps of a layer with few input channels wait for row numbers only once. They can then have more
+/// steps of input in flight. If there are few rows or few offsets, more warps with fewer rows do better.
+void choose_staged_warps(FusedSpec& spec, i64 rows) {
+  spec.staged_rows = true;
+  if (spec.volume <= kFewOffsets) {
+    if (rows >= kMostStagedRows / 2) spec.prefetch = 1;
+    if (rows < kMostStagedRows / 2) spec.row_tiles = 1;
+  } else if (spec.columns > kFewColumns) {
+    spec.prefetch = 3;
+    if (rows < kMostStagedRows / 8) spec.row_tiles = 1;
+  } else if (rows < kMostStagedRows / 2) {
+    spec.prefetch = 4;
+  }
 }
 
 /// Adapts the Spec of a layer that has few input channels and a 16-bit type and reads its weights through the
@@ -172,10 +190,8 @@ void choose_few_channels(FusedSpec& spec, const ConvolutionProblem& problem, i64
     spec.warps = 2;
     spec.prefetch = 1;
     if (few_outputs) spec.row_tiles = 4;
-  } else if (may_stage_rows(spec, problem)) {
-    // The warps wait for row numbers only once, and have registers for more steps of input in flight.
-    spec.staged_rows = true;
-    spec.prefetch = spec.columns > kFewColumns ? 3 : 4;
+  } else if (may_stage_rows(spec, problem) && rows < kMostStagedRows) {
+    choose_staged_warps(spec, rows);
   }
   if (strided) spec.row_tiles = 1;
 }
@@ -227,6 +243,11 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
       spec.step = equal_parts(spec.in_channels, fused_granule(spec.io), 2 * kMostStep);
     }
     if (rows < kVeryFewRows && spec.in_channels <= spec.step) spec.warps = 2;
+    if (element == 2 && spec.in_channels <= spec.step && spec.volume > kFewOffsets && rows >= kVeryFewRows &&
+        may_stage_rows(spec, choice.problem)) {
+      spec.staged_rows = true;
+      if (spec.step == kMostStep) spec.prefetch = 2;
+    }
     choice.reasons.push_back(
         llvm::formatv("only {0} rows, so the thread blocks are smaller and their warps share the reduction",
                       rows)
@@ -359,24 +380,49 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
   }
 }
 
-/// Decides whether warps stage row numbers, so that they wait for them once and not at each kernel offset.
-/// Blocks that are alone on their multiprocessor always do, because nothing else hides these waits. Of
-/// smaller blocks, three of one warpgroup and a warp that copies weights run on a multiprocessor then. If
-/// there are very many rows, the other blocks of a multiprocessor hide the waits.
+/// Decides whether warpgroups stage row numbers, so that they wait for them once and not at each kernel
+/// offset. Blocks that are alone on their multiprocessor do, because nothing else hides these waits. Several
+/// small blocks do if all of them run at once, or if there are not too many rows: then three blocks of one
+/// warpgroup and a warp that copies weights run on a multiprocessor.
 void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
-  if (!may_stage_rows(spec, problem)) return;
-  const bool is_narrow = warpgroup_registers(spec) <= 96;
+  if (spec.volume <= kFewOffsets || !may_stage_rows(spec, problem)) return;
   if (spec.blocks > 1) {
-    if (rows == 0 || rows >= kVeryManyRows || (is_narrow && spec.cluster == 1)) return;
-    if (is_narrow || spec.cluster == 1) {
-      spec.weights = WeightRoad::BulkCopy;
-      spec.warps = 4;
-      spec.blocks = 3;
-      spec.prefetch = is_narrow ? 2 : 1;
-    }
+    FusedSpec three = spec;
+    three.weights = WeightRoad::BulkCopy;
+    three.warps = 4;
+    three.blocks = 3;
+    const bool is_narrow = warpgroup_registers(spec) <= 96;
+    if (is_narrow) three.prefetch = 2;
+    const bool runs_at_once = fused_blocks(three, rows) <= three.blocks * kMultiprocessors;
+    const bool suits_three = is_narrow ? spec.cluster > 1 && runs_at_once : rows < kMostStagedRows;
+    if (rows == 0 || !suits_three) return;
+    if (is_narrow || spec.cluster == 1) spec = three;
+  } else if (spec.columns <= 96 && rows >= kMostStagedRows) {
+    return;
   }
   spec.staged_rows = true;
+  // Loads of a row's later parts need no row number, so they can wait for the products of the step before.
+  if (spec.in_channels > spec.step) spec.early_loads = false;
   spec.stages = choose_warpgroup_stages(spec);
+}
+
+/// Lets each step multiply whole input rows of up to 256 channels if blocks of eight warps leave enough
+/// registers for them. Such a block waits half as often for weights as one with steps of half a row.
+void choose_whole_rows(FusedSpec& spec, i64 rows) {
+  constexpr i32 kMostWhole = 256;
+  if (rows == 0 || spec.blocks > 1 || spec.in_channels <= spec.step || spec.in_channels > kMostWhole ||
+      spec.volume <= kFewOffsets)
+    return;
+  FusedSpec whole = spec;
+  whole.warps = 8;
+  whole.step = spec.in_channels;
+  whole.prefetch = 1;
+  whole.stages = choose_warpgroup_stages(whole);
+  const auto waves = [&](const FusedSpec& of) {
+    return (fused_blocks(of, rows) + kMultiprocessors - 1) / kMultiprocessors;
+  };
+  const bool is_shorter = spec.warps == 12 && waves(whole) <= waves(spec) && waves(spec) > 1;
+  if (spec.warps == 8 || is_shorter) spec = whole;
 }
 
 /// Chooses a Spec that multiplies by warpgroups. Returns false if there is too little work for warpgroups;
@@ -390,6 +436,7 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
     return false;
   choose_cluster(spec, choice.problem, rows);
   if (rows != 0 && fused_blocks(spec, rows) < kFewestBlocks) return false;
+  choose_whole_rows(spec, rows);
   choose_staged_rows(spec, choice.problem, rows);
   choice.reasons.push_back(llvm::formatv("{0} warpgroups per block compute the products, and each cluster "
                                          "has {1} blocks, which work on the same rows",
