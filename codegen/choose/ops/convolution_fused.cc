@@ -36,9 +36,9 @@ constexpr i32 kMultiprocessors = 132;
 constexpr i64 kFewestBlocks = kMultiprocessors / 4;
 // From this number of rows on, more warps hide loads better than prefetching within a warp.
 constexpr i64 kManyRows = 3 << 15, kVeryManyRows = 1 << 19;
-// Warps stage row numbers below this number of rows, where it takes several blocks on a multiprocessor to
-// hide the waits for them. With more rows, such blocks hide them anyway.
-constexpr i64 kMostStagedRows = 1 << 16;
+// If several blocks run on a multiprocessor, they stage row numbers below this number of rows. With more
+// rows, the other blocks hide the waits for them.
+constexpr i64 kMostStagedRows = 1 << 15;
 // The products of at most this many kernel offsets take too little time to hide the loads.
 constexpr i32 kFewOffsets = 8;
 // With at most this many output channels, a warp computes more rows, which share the weights that it reads.
@@ -160,14 +160,16 @@ bool may_stage_rows(const FusedSpec& spec, const ConvolutionProblem& problem) {
 /// Lets the warps of a layer with few input channels wait for row numbers only once. They can then have more
 /// steps of input in flight. If there are few rows or few offsets, more warps with fewer rows do better.
 void choose_staged_warps(FusedSpec& spec, i64 rows) {
+  const bool are_few = rows < kMostStagedRows;
+  if (!are_few && rows >= 2 * kMostStagedRows && spec.in_channels > kTile) return;
   spec.staged_rows = true;
   if (spec.volume <= kFewOffsets) {
-    if (rows >= kMostStagedRows / 2) spec.prefetch = 1;
-    if (rows < kMostStagedRows / 2) spec.row_tiles = 1;
+    if (are_few) spec.row_tiles = 1;
+    if (!are_few) spec.prefetch = 1;
   } else if (spec.columns > kFewColumns) {
     spec.prefetch = 3;
-    if (rows < kMostStagedRows / 8) spec.row_tiles = 1;
-  } else if (rows < kMostStagedRows / 2) {
+    if (rows < kMostStagedRows / 4) spec.row_tiles = 1;
+  } else if (are_few || spec.in_channels <= kTile) {
     spec.prefetch = 4;
   }
 }
@@ -190,7 +192,7 @@ void choose_few_channels(FusedSpec& spec, const ConvolutionProblem& problem, i64
     spec.warps = 2;
     spec.prefetch = 1;
     if (few_outputs) spec.row_tiles = 4;
-  } else if (may_stage_rows(spec, problem) && rows < kMostStagedRows) {
+  } else if (may_stage_rows(spec, problem)) {
     choose_staged_warps(spec, rows);
   }
   if (strided) spec.row_tiles = 1;
@@ -393,16 +395,21 @@ void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 
     three.blocks = 3;
     const bool is_narrow = warpgroup_registers(spec) <= 96;
     if (is_narrow) three.prefetch = 2;
-    const bool runs_at_once = fused_blocks(three, rows) <= three.blocks * kMultiprocessors;
+    const bool runs_at_once = fused_blocks(three, rows) <= 4 * kMultiprocessors;
     const bool suits_three = is_narrow ? spec.cluster > 1 && runs_at_once : rows < kMostStagedRows;
     if (rows == 0 || !suits_three) return;
     if (is_narrow || spec.cluster == 1) spec = three;
-  } else if (spec.columns <= 96 && rows >= kMostStagedRows) {
+  } else if (spec.columns <= 96 && rows >= 2 * kMostStagedRows) {
+    if (spec.warps == 12 && spec.cluster == 1 && rows < kVeryManyRows) {
+      spec.warps = 4;
+      spec.blocks = 3;
+      spec.stages = 2;
+    }
     return;
   }
   spec.staged_rows = true;
   // Loads of a row's later parts need no row number, so they can wait for the products of the step before.
-  if (spec.in_channels > spec.step) spec.early_loads = false;
+  if (spec.in_channels > spec.step && rows < kVeryManyRows) spec.early_loads = false;
   spec.stages = choose_warpgroup_stages(spec);
 }
 
