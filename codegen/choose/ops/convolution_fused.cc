@@ -368,7 +368,7 @@ void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 
   const bool is_narrow = warpgroup_registers(spec) <= 96;
   if (spec.blocks > 1) {
     if (rows == 0 || rows >= kVeryManyRows || (is_narrow && spec.cluster == 1)) return;
-    if (is_narrow || spec.cluster == 1) {
+    if (is_narrow || (spec.cluster == 1 && spec.columns <= kMostColumns)) {
       spec.weights = WeightRoad::BulkCopy;
       spec.warps = 4;
       spec.blocks = 3;
