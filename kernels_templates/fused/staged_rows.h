@@ -34,18 +34,23 @@ MINUET_DEVICE void stage_pieces(const FusedParams& p, i32 first, i32 word, u32 b
   }
 }
 
-/// Does what stage_pieces() does for queries whose columns are anywhere, with one copy per entry.
+/// Does what stage_pieces() does for queries whose columns are anywhere, entry by entry. These are loads and
+/// not copies, because a copy of 4 bytes goes through the L1 cache (core/early_loads.h).
 template <FusedSpec S>
 MINUET_DEVICE void stage_entries(const FusedParams& p, const i32 (&columns)[S.row_tiles], i32 word,
                                  u32 bits) {
   const i32 lane = static_cast<i32>(threadIdx.x % 32);
-  for (i32 bit = lane % 4; bit < 32; bit += 4) {
-    if ((bits >> bit & 1u) == 0) continue;
-    const i32 offset = word * 32 + bit;
+  for (i32 first = 0; first < 32 && bits >> first != 0; first += 4) {
+    const bool present = (bits >> (first + lane % 4) & 1u) != 0;
+    const i32 offset = word * 32 + first + lane % 4;
+    i32 rows[S.row_tiles];
     MINUET_UNROLL
     for (i32 n = 0; n < S.row_tiles; ++n)
-      async_copy<4>(staged_rows<S>() + (offset * S.row_tiles + n) * 8 + lane / 4,
-                    p.rows + i64{offset} * p.row_stride + columns[n]);
+      rows[n] = load_view_if<S>(present, p.rows + i64{offset} * p.row_stride + columns[n]);
+    MINUET_UNROLL
+    for (i32 n = 0; n < S.row_tiles; ++n) {
+      if (present) staged_rows<S>()[(offset * S.row_tiles + n) * 8 + lane / 4] = rows[n];
+    }
   }
 }
 

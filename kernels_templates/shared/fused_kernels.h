@@ -129,6 +129,10 @@ struct FusedParams {
   /// blocks start and compute them. If this is null, the sequence is ascending.
   const i32* block_order;
   const i32* query_count;
+  /// If not 0, the launch right before this one writes no weights and none of the arrays from `rows` to
+  /// `query_count`, so that a programmatic kernel reads them before that launch has ended
+  /// (core/early_loads.h).
+  i32 reads_early;
   /// The kernel writes zeros to the output rows from *query_count up to this number.
   i64 padded_rows;
   /// Points to the image (fused_image.h) of weights of the shape [volume][in_channels][out_channels], aligned
@@ -333,8 +337,9 @@ MINUET_HD constexpr i32 fused_barrier_bytes(const FusedSpec& spec) {
   const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;
   return copies_bulk ? (2 * spec.stages * 8 + 127) / 128 * 128 : 0;
 }
+/// Returns the size in bytes of the masks of the warps' rows, and of two words behind them (ThreadPlace).
 MINUET_HD constexpr i32 fused_mask_bytes(const FusedSpec& spec) {
-  return (spec.warps * mask_words(spec.volume) * 4 + 127) / 128 * 128;
+  return (spec.warps * mask_words(spec.volume) * 4 + 2 * 4 + 127) / 128 * 128;
 }
 /// Returns the size in bytes of the row numbers that the warps of a block stage.
 MINUET_HD constexpr i32 fused_staged_bytes(const FusedSpec& spec) {

@@ -398,7 +398,7 @@ void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 
     const bool runs_at_once = fused_blocks(three, rows) <= 4 * kMultiprocessors;
     const bool suits_three = is_narrow ? spec.cluster > 1 && runs_at_once : rows < kMostStagedRows;
     if (rows == 0 || !suits_three) return;
-    if (is_narrow || spec.cluster == 1) spec = three;
+    if (is_narrow || (spec.cluster == 1 && spec.columns <= kMostColumns)) spec = three;
   } else if (spec.columns <= 96 && rows >= 2 * kMostStagedRows) {
     if (spec.warps == 12 && spec.cluster == 1 && rows < kVeryManyRows) {
       spec.warps = 4;
