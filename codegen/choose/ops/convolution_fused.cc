@@ -160,12 +160,11 @@ bool may_stage_rows(const FusedSpec& spec, const ConvolutionProblem& problem) {
 /// Lets the warps of a layer with few input channels wait for row numbers only once. They can then have more
 /// steps of input in flight. If there are few rows or few offsets, more warps with fewer rows do better.
 void choose_staged_warps(FusedSpec& spec, i64 rows) {
+  if (rows >= 2 * kMostStagedRows && spec.in_channels > kTile) return;
   const bool are_few = rows < kMostStagedRows;
-  if (!are_few && rows >= 2 * kMostStagedRows && spec.in_channels > kTile) return;
   spec.staged_rows = true;
   if (spec.volume <= kFewOffsets) {
-    if (are_few) spec.row_tiles = 1;
-    if (!are_few) spec.prefetch = 1;
+    (are_few ? spec.row_tiles : spec.prefetch) = 1;
   } else if (spec.columns > kFewColumns) {
     spec.prefetch = 3;
     if (rows < kMostStagedRows / 4) spec.row_tiles = 1;
@@ -383,9 +382,10 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
 }
 
 /// Decides whether warpgroups stage row numbers, so that they wait for them once and not at each kernel
-/// offset. Blocks that are alone on their multiprocessor do, because nothing else hides these waits. Several
-/// small blocks do if all of them run at once, or if there are not too many rows: then three blocks of one
-/// warpgroup and a warp that copies weights run on a multiprocessor.
+/// offset. Blocks that are alone on their multiprocessor do, because nothing else hides these waits. Of
+/// several smaller blocks, three of one warpgroup and a warp that copies weights run on a multiprocessor
+/// then, if nearly all of them run at once or there are not too many rows. Blocks of few columns and many
+/// rows do better as three blocks of one warpgroup without staging.
 void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   if (spec.volume <= kFewOffsets || !may_stage_rows(spec, problem)) return;
   if (spec.blocks > 1) {
