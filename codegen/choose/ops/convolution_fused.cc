@@ -25,9 +25,9 @@ constexpr i32 kFewInputBytes = 64;
 // A step of the reduction holds at most this many elements of an input row in registers, for 16-bit and for
 // 32-bit types.
 constexpr i32 kMostStep = 128, kMostWideStep = 32;
-// The ring buffer of weights takes at most this many bytes of shared memory, of the 99 KB that a block may
-// have on every architecture.
-constexpr i32 kMostRing = 72 << 10;
+// The ring buffer of weights takes at most kMostRing bytes of shared memory, of which a block may have
+// kMostShared bytes on every architecture.
+constexpr i32 kMostRing = 72 << 10, kMostShared = 99 << 10;
 constexpr i32 kMostStages = 6;
 constexpr i64 kEnoughBlocks = 400;  // This many blocks keep a large GPU busy.
 constexpr i64 kVeryFewRows = 1 << 10;
@@ -213,6 +213,18 @@ bool suits_cache(const FusedSpec& spec, i64 rows) {
   return is_head && (rows == 0 || rows >= kManyRows / 2);
 }
 
+/// Lets the warps of small blocks stage row numbers if a step multiplies whole input rows.
+void choose_staged_shares(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+  if (dtype_bytes(spec.io) != 2 || spec.in_channels > spec.step || spec.volume <= kFewOffsets ||
+      rows < kVeryFewRows || !may_stage_rows(spec, problem))
+    return;
+  FusedSpec staged = spec;
+  staged.staged_rows = true;
+  if (spec.step == kMostStep) staged.prefetch = 2;
+  staged.stages = choose_stages(staged);
+  if (fused_shared_bytes(staged) <= kMostShared) spec = staged;
+}
+
 void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   FusedSpec& spec = choice.fused;
   const i32 element = dtype_bytes(spec.io);
@@ -244,11 +256,7 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
       spec.step = equal_parts(spec.in_channels, fused_granule(spec.io), 2 * kMostStep);
     }
     if (rows < kVeryFewRows && spec.in_channels <= spec.step) spec.warps = 2;
-    if (element == 2 && spec.in_channels <= spec.step && spec.volume > kFewOffsets && rows >= kVeryFewRows &&
-        may_stage_rows(spec, choice.problem)) {
-      spec.staged_rows = true;
-      if (spec.step == kMostStep) spec.prefetch = 2;
-    }
+    choose_staged_shares(spec, choice.problem, rows);
     choice.reasons.push_back(
         llvm::formatv("only {0} rows, so the thread blocks are smaller and their warps share the reduction",
                       rows)
