@@ -48,6 +48,7 @@ std::string short_name(llvm::StringRef field) {
                 {"weights", ""},
                 {"unit", ""},
                 {"early_loads", "e"},
+                {"staged_rows", "staged"},
                 {"programmatic", "l"},
                 {"input_bytes", "vi"},
                 {"output_bytes", "vo"},

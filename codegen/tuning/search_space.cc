@@ -116,8 +116,16 @@ std::vector<i32> columns_of(const FusedSpec& spec) {
                          values_of(&FusedSpec::step, steps_of(spec)), values_of(&FusedSpec::warps, warps),
                          values_of(&FusedSpec::cluster, {1, 2, 4}),
                          values_of(&FusedSpec::prefetch, {1, 2, 3})};
+  FusedSpec staged = spec;
+  staged.staged_rows = true;
+  if (fused_stages_rows(staged)) axes.push_back(values_of(&FusedSpec::staged_rows, {false, true}));
   if (is_warpgroup) {
     axes.push_back(values_of(&FusedSpec::early_loads, {false, true}));
+    // A warp that only copies weights costs the others too many registers unless there is one warpgroup.
+    axes.push_back({[](FusedSpec& changed) {
+      changed.weights = WeightRoad::BulkCopy;
+      changed.warps = 4;
+    }});
   } else {
     axes.push_back(values_of(&FusedSpec::row_tiles, {1, 2, 4}));
     axes.push_back(values_of(&FusedSpec::split, {1, 2, 4}));

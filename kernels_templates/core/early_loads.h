@@ -62,4 +62,17 @@ MINUET_DEVICE i64 early_count_within(const i32* count, i64 most) {
   return count_within(&given, most);
 }
 
+/// Does what load_row_if() does.
+MINUET_DEVICE i32 load_early_row_if(bool present, const i32* address) {
+#if defined(__CUDA_ARCH__)
+  i32 row;
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; mov.s32 %0, -1; @p ld.global.cg.s32 %0, [%1]; }"
+               : "=&r"(row)
+               : "l"(__cvta_generic_to_global(address)), "r"(static_cast<u32>(present)));
+  return row;
+#else
+  return load_row_if(present, address);
+#endif
+}
+
 }  // namespace minuet

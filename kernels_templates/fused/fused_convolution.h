@@ -31,18 +31,24 @@ MINUET_DEVICE const char* image_of_block(const FusedParams& p, const ThreadPlace
 
 /// Adds up the products of the steps that this warp takes, which is one of the S.split warps that share its
 /// queries. With WeightRoad::BulkCopy, the last warp instead copies the weights of all steps into shared
-/// memory.
+/// memory. If `follows`, the other warps wait for the last launch before they read the input.
 template <FusedSpec S>
 MINUET_DEVICE void sum_steps(const FusedParams& p, const ThreadPlace<S>& place, const FusedMasks<S>& masks,
-                             const i32 (&columns)[S.row_tiles], FusedSums<S>& sums) {
+                             const i32 (&columns)[S.row_tiles], bool follows, FusedSums<S>& sums) {
   StepIterator<S> walk(masks);
   WeightRing<S> ring(image_of_block<S>(p, place), walk);
-  // With BulkRefill, the warps that multiply also copy the weights. They start their input loads first.
-  constexpr bool kFillsLast = S.weights == WeightRoad::BulkRefill;
+  constexpr bool kStages = fused_stages_rows(S);
+  // With BulkRefill, the warps that multiply also copy the weights. They start to load row numbers first.
+  constexpr bool kFillsLast = S.weights == WeightRoad::BulkRefill && !kStages;
+  if constexpr (kStages) {
+    if (place.share < S.split) stage_rows<S>(p, place, masks, columns);
+  }
   if constexpr (!kFillsLast) ring.fill();
   if (place.share == S.split) return;
   const i32 end = ring.end(walk.count());
   walk.advance(place.share);
+  if (follows) follow_last_launch();
+  if constexpr (kStages) wait_for_rows<S>();
   InputSteps<S> inputs(p, walk, place.share, columns);
   if constexpr (kFillsLast) ring.fill();
   InputStep<S> steps[S.prefetch];
@@ -72,23 +78,28 @@ MINUET_DEVICE void sum_steps(const FusedParams& p, const ThreadPlace<S>& place, 
 template <FusedSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S),
                                    S.blocks) void fused_convolution(MINUET_PARAMS(FusedParams) p) {
-  if constexpr (S.programmatic) {
-    wait_for_last_launch();
-    allow_next_launch();
-  }
-  const ThreadPlace<S> place(p);
+  const bool follows_later = S.programmatic && p.reads_early != 0;
+  if (S.programmatic && !follows_later) follow_last_launch();
+  const ThreadPlace<S> place(p, /*is_first=*/true);
   i32 columns[S.row_tiles];
   FusedMasks<S> masks = find_queries<S>(p, place, columns);
-  if (i64{place.block} >= place.count && i64{place.block} >= p.padded_rows) return;
+  if (i64{place.block} >= place.count && i64{place.block} >= p.padded_rows) {
+    if (follows_later) follow_last_launch();
+    return;
+  }
   WeightRing<S>::prepare();
   if constexpr (FusedMasks<S>::kOfBlock) __syncthreads();
   masks.gather();
   FusedSums<S> sums = {};
   // If steps cover several offsets (kFolds), they are processed whatever the masks say. If there are no
   // queries at all, there are no rows to read, so the steps must be skipped here.
-  if (!FusedDepth<S>::kFolds || place.count > 0) sum_steps<S>(p, place, masks, columns, sums);
+  if (!FusedDepth<S>::kFolds || place.count > 0) {
+    sum_steps<S>(p, place, masks, columns, follows_later, sums);
+  } else if (follows_later) {
+    follow_last_launch();
+  }
   // The place is computed again, because registers are scarce while products run.
-  const ThreadPlace<S> same(p);
+  const ThreadPlace<S> same(p, /*is_first=*/false);
   if constexpr (S.split > 1) add_warps<S>(same, sums);
   if constexpr (S.cluster > 1) {
     if (same.rank >= 0) add_blocks<S>(same, sums);

@@ -7,6 +7,7 @@
 // (shared/fused_image.h). For a warpgroup's products these words are a[] of two tiles.
 #pragma once
 
+#include "kernels_templates/fused/staged_rows.h"
 #include "kernels_templates/fused/step_iterator.h"
 
 namespace minuet {
@@ -67,7 +68,8 @@ class InputSteps {
 
  public:
   /// `walk` must be at the first step that this warp takes, and `number` is the number of that step.
-  /// `columns` holds the columns of the queries in FusedParams::rows and FusedParams::masks.
+  /// `columns` holds the columns of the queries in FusedParams::rows and FusedParams::masks. If the kernel
+  /// stages row numbers, they must have arrived (wait_for_rows()).
   MINUET_DEVICE InputSteps(const FusedParams& p, const StepIterator<S>& walk, i32 number,
                            const i32 (&columns)[S.row_tiles])
       : p_(p), walk_(walk), number_(number) {
@@ -130,6 +132,12 @@ class InputSteps {
   /// Returns the input row of the lane's query of tile n at an offset, or -1 if there is none or not
   /// `present`.
   MINUET_DEVICE i32 row_of(i32 offset, i32 n, bool present) const {
+    if constexpr (fused_stages_rows(S)) {
+      // The entry is read even if it is not used, because a branch could cost more than the load.
+      const i32 row =
+          staged_rows<S>()[(offset * S.row_tiles + n) * 8 + static_cast<i32>(threadIdx.x % 32) / 4];
+      return present ? row : -1;
+    }
     if (S.volume == 1 && p_.rows == nullptr) return present ? columns_[n] : -1;
     return load_row_if<S.programmatic, /*Started=*/true>(present,
                                                          p_.rows + i64{offset} * p_.row_stride + columns_[n]);

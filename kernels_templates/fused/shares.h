@@ -10,7 +10,7 @@ namespace minuet {
 
 template <FusedSpec S>
 MINUET_DEVICE unsigned char* fused_shares() {
-  return dynamic_shared() + fused_barrier_bytes(S) + fused_mask_bytes(S);
+  return dynamic_shared() + fused_ring_begin(S);
 }
 
 /// Returns the byte position of this thread's 16-byte vector number `vector` among the vectors of all threads

@@ -80,6 +80,8 @@ class FusedMasks {
   }
   MINUET_DEVICE u32 own(i32 word) const { return kWords == 1 ? own_ : load_own(word); }
   MINUET_DEVICE u32 all(i32 word) const { return kWords == 1 ? all_ : load_all(word); }
+  /// Returns the offsets that the warp processes, which are those that both the warp and its block have.
+  MINUET_DEVICE u32 taken(i32 word) const { return S.cluster == 1 ? own(word) : own(word) & all(word); }
 
  private:
   MINUET_DEVICE static u32* shared() {

@@ -3,10 +3,22 @@
 #pragma once
 
 #include "kernels_templates/core/cluster.h"
+#include "kernels_templates/core/early_loads.h"
 #include "kernels_templates/core/grid.h"
 #include "kernels_templates/fused/step_iterator.h"
 
 namespace minuet {
+
+/// Returns *address, a number of a view or of an order, if `present`, otherwise -1. The kernel may call it
+/// before it waits for the last launch (FusedParams::reads_early).
+template <FusedSpec S>
+MINUET_DEVICE i32 load_view_if(bool present, const i32* address) {
+  if constexpr (S.programmatic) {
+    return load_early_row_if(present, address);
+  } else {
+    return load_row_if(present, address);
+  }
+}
 
 template <FusedSpec S>
 struct ThreadPlace {
@@ -34,7 +46,9 @@ struct ThreadPlace {
   u32 first;  // Gives the position of the warp's first query in FusedParams::order.
   i32 count;
 
-  MINUET_DEVICE explicit ThreadPlace(const FusedParams& p) {
+  /// Finds the block's rows if it `is_first`. It also keeps them in shared memory, where a later ThreadPlace
+  /// finds them.
+  MINUET_DEVICE ThreadPlace(const FusedParams& p, bool is_first) {
     const u32 thread = thread_in_block();
     const i32 warp = static_cast<i32>(thread / 32);
     lane = static_cast<i32>(thread % 32);
@@ -49,21 +63,31 @@ struct ThreadPlace {
     const u32 turn = number / fused_column_blocks(S);
     // The grid consists of whole clusters, so the last blocks of the launch may have no rows.
     const bool is_idle = S.cluster > 1 && of_shortcut && number >= p.shortcut.first_block / S.cluster;
-    const u32 taken = p.block_order == nullptr || is_idle
-                          ? turn
-                          : static_cast<u32>(load_row_if<S.programmatic>(true, p.block_order + turn));
-    block = taken * fused_block_rows(S);
+    if (is_first) {
+      const u32 taken = p.block_order == nullptr || is_idle
+                            ? turn
+                            : static_cast<u32>(load_view_if<S>(true, p.block_order + turn));
+      block = taken * fused_block_rows(S);
+      count = load_view_if<S>(true, p.query_count);
+      // All threads write the same, so that each reads what it has written.
+      kept()[0] = static_cast<i32>(block), kept()[1] = count;
+    } else {
+      block = static_cast<u32>(kept()[0]), count = kept()[1];
+    }
     first = block + static_cast<u32>(row_warp * 8 * S.row_tiles);
-    count = load_row_if<S.programmatic>(true, p.query_count);
   }
   /// Returns `shortcut` if this block computes the shortcut, otherwise `own`.
   template <class T>
   MINUET_HD T one_of(T own, T shortcut) const {
     return S.shortcut && of_shortcut ? shortcut : own;
   }
-  MINUET_HD i64 query(const FusedParams& p, i64 position) const {
-    return p.order != nullptr && position < count ? load_row_if<S.programmatic>(true, p.order + position)
-                                                  : position;
+  MINUET_DEVICE i64 query(const FusedParams& p, i64 position) const {
+    return p.order != nullptr && position < count ? load_view_if<S>(true, p.order + position) : position;
+  }
+
+ private:
+  MINUET_DEVICE static i32* kept() {
+    return reinterpret_cast<i32*>(dynamic_shared() + fused_barrier_bytes(S)) + S.warps * mask_words(S.volume);
   }
 };
 
@@ -90,7 +114,7 @@ MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const ThreadPlace
       const i32* address = reinterpret_cast<const i32*>(p.masks);
       if (p.masks != nullptr) address += i64{word} * p.row_stride + columns[n];
       const bool is_there = positions[n] < place.count;
-      const i32 loaded = load_row_if<S.programmatic>(p.masks != nullptr && is_there, address);
+      const i32 loaded = load_view_if<S>(p.masks != nullptr && is_there, address);
       mask |= !is_there ? 0u : p.masks != nullptr ? static_cast<u32>(loaded) : 1u;
     }
     constexpr i32 kMiddle = S.volume / 2;

@@ -13,7 +13,7 @@ namespace minuet {
 
 template <FusedSpec S>
 MINUET_DEVICE unsigned char* fused_ring() {
-  unsigned char* const begin = dynamic_shared() + fused_barrier_bytes(S) + fused_mask_bytes(S);
+  unsigned char* const begin = dynamic_shared() + fused_ring_begin(S);
   if constexpr (S.unit == MmaUnit::Warp) return begin;
   return align_wgmma(begin);
 }

@@ -54,6 +54,9 @@ struct FusedSpec {
   /// Matters for warpgroups only. If true, the next input loads start before the products of a step. If
   /// false, they start right after these products have been started.
   bool early_loads = false;
+  /// Matters only if fused_stages_rows(). If true, each warp copies the numbers of all input rows that it
+  /// reads into shared memory before its first step. If false, it loads those of one offset at a time.
+  bool staged_rows = false;
   /// True means that the kernel may start before the preceding launch has ended, which requires sm_90.
   bool programmatic = false;
   /// Gives the width in bytes of the widest access, at most 16, that divides the start and the length of
@@ -79,11 +82,11 @@ struct FusedSpec {
         visitor("row_tiles", row_tiles), visitor("warps", warps), visitor("split", split),
         visitor("cluster", cluster), visitor("prefetch", prefetch), visitor("stages", stages),
         visitor("blocks", blocks), visitor("weights", weights), visitor("unit", unit),
-        visitor("early_loads", early_loads), visitor("programmatic", programmatic),
-        visitor("input_bytes", input_bytes), visitor("output_bytes", output_bytes),
-        visitor("scale_shift", scale_shift), visitor("residual", residual), visitor("shortcut", shortcut),
-        visitor("activation", activation), visitor("second_output", second_output),
-        visitor("second_activation", second_activation);
+        visitor("early_loads", early_loads), visitor("staged_rows", staged_rows),
+        visitor("programmatic", programmatic), visitor("input_bytes", input_bytes),
+        visitor("output_bytes", output_bytes), visitor("scale_shift", scale_shift),
+        visitor("residual", residual), visitor("shortcut", shortcut), visitor("activation", activation),
+        visitor("second_output", second_output), visitor("second_activation", second_activation);
   }
 };
 
@@ -126,6 +129,10 @@ struct FusedParams {
   /// blocks start and compute them. If this is null, the sequence is ascending.
   const i32* block_order;
   const i32* query_count;
+  /// If not 0, the launch right before this one writes no weights and none of the arrays from `rows` to
+  /// `query_count`, so that a programmatic kernel reads them before that launch has ended
+  /// (core/early_loads.h).
+  i32 reads_early;
   /// The kernel writes zeros to the output rows from *query_count up to this number.
   i64 padded_rows;
   /// Points to the image (fused_image.h) of weights of the shape [volume][in_channels][out_channels], aligned
@@ -164,8 +171,12 @@ MINUET_HD constexpr i32 fused_unit_rows(const FusedSpec& spec) {
 /// with index i / kPositionGroup, and the table of rows has entries for all positions of a group at each
 /// offset at which one of them has a neighbour. The number is a multiple of fused_unit_rows() of every Spec.
 constexpr i32 kPositionGroup = 64;
+/// Returns the distance in elements between the rows of the tables of an ordered view of up to `queries`
+/// queries. These rows begin at multiples of 16 bytes, so that a kernel can copy four entries at once.
+MINUET_HD constexpr i64 ordered_row_stride(i64 queries) { return (queries + 3) / 4 * 4; }
 
-/// Lists the numbers of rows per block for which ViewJob::block_orders has an order of the blocks.
+/// Lists the numbers of rows per block for which ViewJob::block_orders has an order of the blocks. They are
+/// multiples of 4, so ordered_row_stride() queries make as many blocks as the queries themselves.
 constexpr i32 kBlockHeights[] = {32, 64, 128, 192};
 constexpr i32 kBlockHeightCount = 4, kLeastBlockHeight = 32;
 MINUET_HD constexpr i64 blocks_of_height(i64 queries, i32 height) { return (queries + height - 1) / height; }
@@ -202,6 +213,12 @@ MINUET_HD constexpr bool folds_offsets(DType io, i32 in_channels) {
 MINUET_HD constexpr bool fused_skips_tiles(const FusedSpec& spec) {
   return spec.unit == MmaUnit::Warp && spec.row_tiles > 1 && spec.weights != WeightRoad::Cached &&
          !folds_offsets(spec.io, spec.in_channels);
+}
+/// Returns true if each warp copies row numbers into shared memory before its first step. A kernel of one
+/// offset reads each row number only once, and if steps cover several offsets, the row numbers of a step are
+/// loaded together anyway, so `staged_rows` does not matter for them.
+MINUET_HD constexpr bool fused_stages_rows(const FusedSpec& spec) {
+  return spec.staged_rows && spec.volume > 1 && !folds_offsets(spec.io, spec.in_channels);
 }
 /// Returns the length of one kernel offset along the depth, which is the number of input channels after
 /// padding with zeros.
@@ -314,14 +331,28 @@ MINUET_HD constexpr i32 fused_most_own_tiles(const FusedSpec& spec) {
 }
 
 /// Returns the size in bytes of the barriers of the ring of weights. Dynamic shared memory holds these
-/// barriers, the masks of the warps' rows, and the ring. At the end, the sums of warps and blocks that
-/// compute the same rows replace the ring.
+/// barriers, the masks of the warps' rows, the staged row numbers, and the ring. At the end, the sums of
+/// warps and blocks that compute the same rows replace the ring.
 MINUET_HD constexpr i32 fused_barrier_bytes(const FusedSpec& spec) {
   const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;
   return copies_bulk ? (2 * spec.stages * 8 + 127) / 128 * 128 : 0;
 }
+/// Returns the size in bytes of the masks of the warps' rows, and of two words behind them (ThreadPlace).
 MINUET_HD constexpr i32 fused_mask_bytes(const FusedSpec& spec) {
-  return (spec.warps * mask_words(spec.volume) * 4 + 127) / 128 * 128;
+  return (spec.warps * mask_words(spec.volume) * 4 + 2 * 4 + 127) / 128 * 128;
+}
+/// Returns the size in bytes of the row numbers that the warps of a block stage.
+MINUET_HD constexpr i32 fused_staged_bytes(const FusedSpec& spec) {
+  const i32 bytes = spec.warps * spec.split * spec.volume * 8 * spec.row_tiles * 4;
+  return fused_stages_rows(spec) ? (bytes + 127) / 128 * 128 : 0;
+}
+/// Returns the byte position of the staged row numbers in dynamic shared memory.
+MINUET_HD constexpr i32 fused_rows_begin(const FusedSpec& spec) {
+  return fused_barrier_bytes(spec) + fused_mask_bytes(spec);
+}
+/// Returns the byte position of the ring in dynamic shared memory.
+MINUET_HD constexpr i32 fused_ring_begin(const FusedSpec& spec) {
+  return fused_rows_begin(spec) + fused_staged_bytes(spec);
 }
 /// Returns the size in bytes of the sums that a block receives from one other block of its cluster.
 MINUET_HD constexpr i32 share_block_bytes(const FusedSpec& spec) {
@@ -339,7 +370,7 @@ MINUET_HD constexpr i32 fused_shared_bytes(const FusedSpec& spec) {
   const i32 alignment = spec.unit == MmaUnit::Warpgroup ? 512 - 128 : 0;
   const i32 ring = spec.weights == WeightRoad::Cached ? 0 : spec.stages * fused_stage_bytes(spec) + alignment;
   const i32 shares = fused_share_bytes(spec);
-  return fused_barrier_bytes(spec) + fused_mask_bytes(spec) + (ring > shares ? ring : shares);
+  return fused_ring_begin(spec) + (ring > shares ? ring : shares);
 }
 
 }  // namespace minuet

@@ -47,7 +47,7 @@ void order_queries(ThreadPool& pool, const MapScratch& scratch, i64 queries, con
 }
 
 void order_rows(ThreadPool& pool, const Coords& coords, i32 volume, const NeighbourView& view) {
-  const i64 queries = *coords.count, stride = coords.capacity;
+  const i64 queries = *coords.count, stride = ordered_row_stride(coords.capacity);
   pool.run(volume + mask_words(volume), [&](i64 k, i32) {
     const auto reorder = [&](const auto* from, auto* to) {
       for (i64 i = 0; i < queries; ++i) to[i] = from[view.order[i]];

@@ -113,6 +113,7 @@ llvm::Error Launcher::wait_for_calls() const {
 }
 
 llvm::Error Launcher::begin(CUstream stream) {
+  early_after_ = {-1, nullptr};
   const bool is_first = !current_;
   if (is_first) current_.emplace(driver_, device_->context());
   llvm::Error accepted = accept(stream);
@@ -204,6 +205,7 @@ llvm::Error Launcher::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 
   config.sharedMemBytes = static_cast<unsigned>(needs.dynamic_shared_bytes);
   config.hStream = work_stream_;
   ++counters_.kernels;
+  ++launches_;
   idle_ = false;
   // The driver accepts a CUkernel in place of a CUfunction and launches it in the current context.
   const auto function = reinterpret_cast<CUfunction>(kernel);

@@ -9,6 +9,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "runtime/cuda/cuda_device.h"
@@ -79,6 +80,12 @@ class Launcher {
   llvm::Error wait_for_calls() const;
   bool was_captured() const { return was_captured_; }
   CUstream stream(i32 index = 0) const { return index == 0 ? stream_ : side_->stream(index); }
+  /// Says that the kernel launched last writes no kernel maps and no weights, so that the next one may read
+  /// them before it has ended (kernels_templates/core/early_loads.h).
+  void allow_early_reads() { early_after_ = {launches_, work_stream_}; }
+  /// Returns true if the next kernel is launched right behind one for which allow_early_reads() was called,
+  /// on the same stream and in the same call.
+  bool may_read_early() const { return early_after_ == std::pair{launches_, work_stream_}; }
   /// Returns true if no kernel was launched since the last wait().
   bool is_idle() const { return idle_; }
   /// Returns the number of streams that the work of this call may use, including the caller's stream.
@@ -160,6 +167,9 @@ class Launcher {
   /// save one event per call.
   CUevent ended_ = nullptr;
   bool enqueued_ = false;
+  i64 launches_ = 0;
+  /// Holds the number of a launch (launches_) and its stream, or a number that no launch has.
+  std::pair<i64, CUstream> early_after_ = {-1, nullptr};
   bool idle_ = true;                     // It is true if no kernel was launched since the last wait().
   bool was_captured_ = false;            // It is true if the last call was captured.
   std::optional<ContextScope> current_;  // This member and capture_scope_ are set from begin() to end().

@@ -33,7 +33,7 @@ ViewJob job_of(const ViewRequest& request) {
   job.order = view.order;
   job.ordered_rows = view.ordered_rows;
   job.ordered_masks = view.ordered_masks;
-  job.ordered_stride = request.output_coords().capacity;
+  job.ordered_stride = ordered_row_stride(request.output_coords().capacity);
   job.block_masks = view.block_masks;
   job.block_orders = view.block_orders;
   job.query_ids = request.output_coords().caller_row;

@@ -61,9 +61,9 @@ struct NeighbourView {
   u32* masks = nullptr;
   /// Holds the [queries] queries, sorted so that queries with similar masks are adjacent.
   i32* order = nullptr;
-  /// These two arrays hold the columns of `rows` and `masks` in the sequence of `order`. A row entry is valid
-  /// only if at least one column in its group of kPositionGroup columns has a row at the same offset
-  /// (kernels_templates/shared/fused_kernels.h).
+  /// These two arrays hold the columns of `rows` and `masks` in the sequence of `order`. Their rows are
+  /// ordered_row_stride() elements apart. A row entry is valid only if at least one column in its group of
+  /// kPositionGroup columns has a row at the same offset (kernels_templates/shared/fused_kernels.h).
   i32* ordered_rows = nullptr;
   u32* ordered_masks = nullptr;
   /// The next two arrays describe blocks of consecutive queries in `order`. `block_masks` holds the union of

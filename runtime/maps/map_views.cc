@@ -133,8 +133,8 @@ void MapViews::place_view(Placement& parts, Side& side, bool transposed, ViewFor
     return;
   }
   view.order = parts.take<i32>(queries);
-  view.ordered_rows = parts.take<i32>(volume * queries);
-  view.ordered_masks = parts.take<u32>(words * queries);
+  view.ordered_rows = parts.take<i32>(volume * ordered_row_stride(queries));
+  view.ordered_masks = parts.take<u32>(words * ordered_row_stride(queries));
   view.block_orders = parts.take<i32>(block_order_begin(queries, kBlockHeightCount));
 }
 

@@ -83,6 +83,7 @@ inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded,
   std::shuffle(block_order.begin(), block_order.end(), std::mt19937(static_cast<u32>(variant)));
   if (variant % 2 == 1) p.block_order = block_order.data();
   p.query_count = &query_count;
+  p.reads_early = variant % 2;
   p.padded_rows = count + padded;
   p.weights = image.data();
   p.scale = problem.scale.data();

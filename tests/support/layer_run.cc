@@ -181,8 +181,9 @@ class LayerRun {
     view.rows = make(volume * queries * 4).as<i32>();
     view.masks = make(mask_words(static_cast<i32>(volume)) * queries * 4).as<u32>();
     view.order = make(queries * 4).as<i32>();
-    view.ordered_rows = make(volume * queries * 4).as<i32>();
-    view.ordered_masks = make(mask_words(static_cast<i32>(volume)) * queries * 4).as<u32>();
+    const i64 stride = ordered_row_stride(queries);
+    view.ordered_rows = make(volume * stride * 4).as<i32>();
+    view.ordered_masks = make(mask_words(static_cast<i32>(volume)) * stride * 4).as<u32>();
     view.block_masks =
         make(mask_words(static_cast<i32>(volume)) * blocks_of_height(queries, kLeastBlockHeight) * 4)
             .as<u32>();
@@ -215,8 +216,9 @@ class LayerRun {
     const std::vector<i32> ranked(together ? 2 : 1, offsets.ranked);
     const MaskRanks ranks =
         share_ranks(ranked, together ? map_.queries + map_.sources : map_.queries).front();
-    check_view(device_, rows, map_.geometry, map_.queries, map_, ranks, test_.offsets);
-    check_view(device_, transposed, map_.geometry, map_.sources, map_.transposed, ranks, test_.offsets);
+    check_view(device_, rows, map_.geometry, ordered_row_stride(map_.queries), map_, ranks, test_.offsets);
+    check_view(device_, transposed, map_.geometry, ordered_row_stride(map_.sources), map_.transposed, ranks,
+               test_.offsets);
   }
 
   void group() {

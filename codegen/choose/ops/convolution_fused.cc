@@ -25,9 +25,9 @@ constexpr i32 kFewInputBytes = 64;
 // A step of the reduction holds at most this many elements of an input row in registers, for 16-bit and for
 // 32-bit types.
 constexpr i32 kMostStep = 128, kMostWideStep = 32;
-// The ring buffer of weights takes at most this many bytes of shared memory, of the 99 KB that a block may
-// have on every architecture.
-constexpr i32 kMostRing = 72 << 10;
+// The ring buffer of weights takes at most kMostRing bytes of shared memory, of which a block may have
+// kMostShared bytes on every architecture.
+constexpr i32 kMostRing = 72 << 10, kMostShared = 99 << 10;
 constexpr i32 kMostStages = 6;
 constexpr i64 kEnoughBlocks = 400;  // This many blocks keep a large GPU busy.
 constexpr i64 kVeryFewRows = 1 << 10;
@@ -35,7 +35,10 @@ constexpr i32 kMultiprocessors = 132;
 // A launch with warpgroups has at least this many blocks.
 constexpr i64 kFewestBlocks = kMultiprocessors / 4;
 // From this number of rows on, more warps hide loads better than prefetching within a warp.
-constexpr i64 kManyRows = 3 << 15;
+constexpr i64 kManyRows = 3 << 15, kVeryManyRows = 1 << 19;
+// If several blocks run on a multiprocessor, they stage row numbers below this number of rows. With more
+// rows, the other blocks hide the waits for them.
+constexpr i64 kMostStagedRows = 1 << 15;
 // The products of at most this many kernel offsets take too little time to hide the loads.
 constexpr i32 kFewOffsets = 8;
 // With at most this many output channels, a warp computes more rows, which share the weights that it reads.
@@ -110,13 +113,13 @@ i32 warpgroup_registers(const FusedSpec& spec) {
   return spec.columns / 2 + spec.step * dtype_bytes(spec.io) / 4 + residual + 32;
 }
 
-/// Returns the number of weight stages that fit into shared memory. The stages get less shared memory if
-/// blocks read input rows in parts or if many blocks run on a multiprocessor. The level-1 cache gets the rest
-/// and keeps some input rows between reads.
+/// Returns the number of weight stages that fit into shared memory beside the staged row numbers. Both get
+/// less shared memory if blocks read input rows in parts or if many blocks run on a multiprocessor. The
+/// level-1 cache gets the rest and keeps some input rows between reads.
 i32 choose_warpgroup_stages(const FusedSpec& spec) {
   constexpr i32 kWhole = 208 << 10, kOfParts = 164 << 10, kMost = 8;
   const i32 bytes = spec.in_channels > spec.step || spec.blocks > 4 ? kOfParts : kWhole;
-  return std::clamp(bytes / spec.blocks / fused_stage_bytes(spec), 2, kMost);
+  return std::clamp((bytes / spec.blocks - fused_staged_bytes(spec)) / fused_stage_bytes(spec), 2, kMost);
 }
 
 }  // namespace
@@ -148,6 +151,28 @@ bool has_one_offset(const ConvolutionProblem& problem) {
   return covers || kernel_volume(problem) == 1;
 }
 
+/// Returns true if warps read the numbers of their input rows at enough offsets to stage them in shared
+/// memory, and not at so many that this takes much of it.
+bool may_stage_rows(const FusedSpec& spec, const ConvolutionProblem& problem) {
+  return spec.volume >= kFewOffsets && mask_words(spec.volume) == 1 && !has_one_offset(problem);
+}
+
+/// Lets the warps of a layer with few input channels wait for row numbers only once. They can then have more
+/// steps of input in flight. If there are few rows or few offsets, more warps with fewer rows do better.
+void choose_staged_warps(FusedSpec& spec, i64 rows) {
+  if (rows >= 2 * kMostStagedRows && spec.in_channels > kTile) return;
+  const bool are_few = rows < kMostStagedRows;
+  spec.staged_rows = true;
+  if (spec.volume <= kFewOffsets) {
+    (are_few ? spec.row_tiles : spec.prefetch) = 1;
+  } else if (spec.columns > kFewColumns) {
+    spec.prefetch = 3;
+    if (rows < kMostStagedRows / 4) spec.row_tiles = 1;
+  } else if (are_few || spec.in_channels <= kTile) {
+    spec.prefetch = 4;
+  }
+}
+
 /// Adapts the Spec of a layer that has few input channels and a 16-bit type and reads its weights through the
 /// cache.
 void choose_few_channels(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
@@ -166,6 +191,8 @@ void choose_few_channels(FusedSpec& spec, const ConvolutionProblem& problem, i64
     spec.warps = 2;
     spec.prefetch = 1;
     if (few_outputs) spec.row_tiles = 4;
+  } else if (may_stage_rows(spec, problem)) {
+    choose_staged_warps(spec, rows);
   }
   if (strided) spec.row_tiles = 1;
 }
@@ -184,6 +211,18 @@ bool suits_cache(const FusedSpec& spec, i64 rows) {
   if (has_few_inputs(spec)) return rows == 0 || !are_few(spec, rows);
   const bool is_head = spec.volume == 1 && spec.in_channels <= kMostStep && spec.out_channels <= kHeadOutputs;
   return is_head && (rows == 0 || rows >= kManyRows / 2);
+}
+
+/// Lets the warps of small blocks stage row numbers if a step multiplies whole input rows.
+void choose_staged_shares(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+  if (dtype_bytes(spec.io) != 2 || spec.in_channels > spec.step || spec.volume <= kFewOffsets ||
+      rows < kVeryFewRows || !may_stage_rows(spec, problem))
+    return;
+  FusedSpec staged = spec;
+  staged.staged_rows = true;
+  if (spec.step == kMostStep) staged.prefetch = 2;
+  staged.stages = choose_stages(staged);
+  if (fused_shared_bytes(staged) <= kMostShared) spec = staged;
 }
 
 void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
@@ -217,6 +256,7 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
       spec.step = equal_parts(spec.in_channels, fused_granule(spec.io), 2 * kMostStep);
     }
     if (rows < kVeryFewRows && spec.in_channels <= spec.step) spec.warps = 2;
+    choose_staged_shares(spec, choice.problem, rows);
     choice.reasons.push_back(
         llvm::formatv("only {0} rows, so the thread blocks are smaller and their warps share the reduction",
                       rows)
@@ -349,6 +389,57 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
   }
 }
 
+/// Decides whether warpgroups stage row numbers, so that they wait for them once and not at each kernel
+/// offset. Blocks that are alone on their multiprocessor do, because nothing else hides these waits. Of
+/// several smaller blocks, three of one warpgroup and a warp that copies weights run on a multiprocessor
+/// then, if nearly all of them run at once or there are not too many rows. Blocks of few columns and many
+/// rows do better as three blocks of one warpgroup without staging.
+void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+  if (spec.volume <= kFewOffsets || !may_stage_rows(spec, problem)) return;
+  if (spec.blocks > 1) {
+    FusedSpec three = spec;
+    three.weights = WeightRoad::BulkCopy;
+    three.warps = 4;
+    three.blocks = 3;
+    const bool is_narrow = warpgroup_registers(spec) <= 96;
+    if (is_narrow) three.prefetch = 2;
+    const bool runs_at_once = fused_blocks(three, rows) <= 4 * kMultiprocessors;
+    const bool suits_three = is_narrow ? spec.cluster > 1 && runs_at_once : rows < kMostStagedRows;
+    if (rows == 0 || !suits_three) return;
+    if (is_narrow || (spec.cluster == 1 && spec.columns <= kMostColumns)) spec = three;
+  } else if (spec.columns <= 96 && rows >= 2 * kMostStagedRows) {
+    if (spec.warps == 12 && spec.cluster == 1 && rows < kVeryManyRows) {
+      spec.warps = 4;
+      spec.blocks = 3;
+      spec.stages = 2;
+    }
+    return;
+  }
+  spec.staged_rows = true;
+  // Loads of a row's later parts need no row number, so they can wait for the products of the step before.
+  if (spec.in_channels > spec.step && rows < kVeryManyRows) spec.early_loads = false;
+  spec.stages = choose_warpgroup_stages(spec);
+}
+
+/// Lets each step multiply whole input rows of up to 256 channels if blocks of eight warps leave enough
+/// registers for them. Such a block waits half as often for weights as one with steps of half a row.
+void choose_whole_rows(FusedSpec& spec, i64 rows) {
+  constexpr i32 kMostWhole = 256;
+  if (rows == 0 || spec.blocks > 1 || spec.in_channels <= spec.step || spec.in_channels > kMostWhole ||
+      spec.volume <= kFewOffsets)
+    return;
+  FusedSpec whole = spec;
+  whole.warps = 8;
+  whole.step = spec.in_channels;
+  whole.prefetch = 1;
+  whole.stages = choose_warpgroup_stages(whole);
+  const auto waves = [&](const FusedSpec& of) {
+    return (fused_blocks(of, rows) + kMultiprocessors - 1) / kMultiprocessors;
+  };
+  const bool is_shorter = spec.warps == 12 && waves(whole) <= waves(spec) && waves(spec) > 1;
+  if (spec.warps == 8 || is_shorter) spec = whole;
+}
+
 /// Chooses a Spec that multiplies by warpgroups. Returns false if there is too little work for warpgroups;
 /// the caller then chooses smaller blocks.
 bool choose_warpgroups(FusedChoice& choice, i64 rows) {
@@ -360,6 +451,8 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
     return false;
   choose_cluster(spec, choice.problem, rows);
   if (rows != 0 && fused_blocks(spec, rows) < kFewestBlocks) return false;
+  choose_whole_rows(spec, rows);
+  choose_staged_rows(spec, choice.problem, rows);
   choice.reasons.push_back(llvm::formatv("{0} warpgroups per block compute the products, and each cluster "
                                          "has {1} blocks, which work on the same rows",
                                          spec.warps / 4, spec.cluster)

@@ -49,7 +49,8 @@ llvm::Error FusedStep::run(i32 op, const OpRequest& given) {
   params.input_ld = static_cast<i32>(request.input_ld);
   params.rows = ordered ? view.ordered_rows : view.rows;
   params.masks = ordered ? view.ordered_masks : view.masks;
-  params.row_stride = static_cast<i32>(request.output_rows);
+  params.row_stride =
+      static_cast<i32>(ordered ? ordered_row_stride(request.output_rows) : request.output_rows);
   params.order = view.order;
   params.ordered_views = ordered ? 1 : 0;
   const i32 which = block_order_of(layer.spec);
@@ -78,10 +79,11 @@ llvm::Error FusedStep::run(i32 op, const OpRequest& given) {
                        request.covered[0].overflow};
   }
   const i64 grid = fused_grid(layer.spec, request.output_rows);
-  MINUET_TRY(launcher_.launch(layer.kernel, grid, params));
-  for (i32 launch = 1; launch < layer.launches; ++launch) {
-    advance_channels(layer.spec, params);
+  for (i32 launch = 0; launch < layer.launches; ++launch) {
+    if (launch > 0) advance_channels(layer.spec, params);
+    params.reads_early = launcher_.may_read_early() ? 1 : 0;
     MINUET_TRY(launcher_.launch(layer.kernel, grid, params));
+    launcher_.allow_early_reads();
   }
   return llvm::Error::success();
 }

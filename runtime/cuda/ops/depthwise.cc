@@ -34,7 +34,7 @@ class Depthwise final : public CudaOps {
     params.input_ld = request.input_ld;
     params.rows = ordered ? view.ordered_rows : view.rows;
     params.masks = ordered ? view.ordered_masks : view.masks;
-    params.row_stride = request.output_rows;
+    params.row_stride = ordered ? ordered_row_stride(request.output_rows) : request.output_rows;
     params.order = view.order;
     params.ordered_views = ordered ? 1 : 0;
     params.query_count = request.output_count;

@@ -318,7 +318,10 @@ std::vector<FusedSpec> variants(const FusedSpec&) {
   for (const i64 rows : {600, 1700, 3000, 8000}) add(DType::F16, 256, 256, 3, rows);
   add(DType::BF16, 384, 256, 3, 8000);
   add(DType::F16, 64, 128, 3, 8000);
-  add(DType::F16, 128, 96, 3, 45000);
+  for (const i64 rows : {45000, 80000, 1000000}) {
+    for (const i32 in : {96, 128}) add(DType::F16, in, 96, 3, rows);
+  }
+  add(DType::F16, 192, 128, 3, 20000);
   add(DType::F16, 64, 96, 2, 20000);
   add(DType::F16, 128, 96, 1, 80000);
   add(DType::F16, 64, 64, 5, 20000);

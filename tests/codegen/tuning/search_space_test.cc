@@ -307,9 +307,10 @@ TEST(TunedCandidates, AKindOfConvolutionHasItsOwnResults) {
 TEST(TunedCandidates, R34_ASpecThatNoKernelCanBeMadeWithIsAMiss) {
   const TuningTask task = tasks_of(example_problem(), Dataflow::Fused)[0];
   const std::pair<const char*, i64> damages[] = {
-      {"step", 0},   {"step", 7},    {"columns", 0}, {"columns", 24},  {"columns", 4096},  {"warps", 0},
-      {"warps", 33}, {"split", 0},   {"cluster", 3}, {"prefetch", 0},  {"stages", 1},      {"stages", 99},
-      {"blocks", 0}, {"weights", 4}, {"unit", 2},    {"row_tiles", 0}, {"early_loads", 2}, {"step", 512}};
+      {"step", 0},      {"step", 7},        {"columns", 0}, {"columns", 24},   {"columns", 4096},
+      {"warps", 0},     {"warps", 33},      {"split", 0},   {"cluster", 3},    {"prefetch", 0},
+      {"stages", 1},    {"stages", 99},     {"blocks", 0},  {"weights", 4},    {"unit", 2},
+      {"row_tiles", 0}, {"early_loads", 2}, {"step", 512},  {"staged_rows", 2}};
   for (const auto& [name, value] : damages) {
     TuningConfig config = task.candidates[0];
     config[name] = value;

@@ -44,12 +44,12 @@ TEST(TunedKernels, R33_GoldenDigests) {
       {Operation::Gather, "efac3f96370c917c0caa68dc61fe43e58577fcb05e01c34439e189c161697dba"},
       {Operation::Scatter, "1f9c92b11684c32d0125dbb9ede00cd812218dcc8445554a110efa867cb794ae"},
       {Operation::Grouping, "aaa915b9547a15bee5f7df2bb76994381d35a56dbab54e071ef24f4ecf0ef1fe"},
-      {Operation::Fused, "b386b5d55ce4a934bb9d4701dce92f17664a1d19797ce4fea5dea5f17d43464d"},
-      {Operation::Dataflow, "5f280ba7190423c04a26fa722eccd48b6dbd56bc3e0ae3fa2ddcef195a88ced6"},
+      {Operation::Fused, "eb27c8730ab70e911ed21cc1343515b142f387e0bedb429cc09fdfc8a8388c4e"},
+      {Operation::Dataflow, "de00a3fb475e816083a831942f99607dcbc5893f386fc46b5f84b142a5051ee2"},
       {Operation::Gemm, "d5f876f459dd5bb164ea9dad206fe888f72760fb047b24f160e84f3861fb145a"},
       {Operation::Order, "7f8cb78b8939e42ebdfd6bcb3c21dcdf34e9229ada5d1f8fdcd8042afcfd01bf"},
       {Operation::WeightGradient, "11d8fd5f1c1eb1c17ee5a3744f8273d0b2efbdc5e42c954d772235a2fd0eb71d"},
-      {Operation::InputGradient, "d65ef65280673017c95df3a6e22830917725700fe4a3e7ab094618589ab80381"},
+      {Operation::InputGradient, "c3674e4680f069516351f826b7247fc9c44d895480e81feb449ad8d41500f5f8"},
   };
   for (const auto& [operation, digest] : kernels_digests(tuned_families(), tuned_examples())) {
     EXPECT_EQ(digest, golden.at(operation)) << operation_name(operation);
@@ -136,14 +136,14 @@ TEST(TunedKernels, R33_AnEditOfAKernelIsJudged) {
   const std::map<std::string, Pinned> pinned{
       {"gather", {{"gmas/gather.h"}, "314ebe545ba375f5"}},
       {"scatter", {{"gmas/scatter.h"}, "a1c91ffe53028bca"}},
-      {"fused_convolution", {{"fused/fused_convolution.h"}, "3b854a246c8091e0"}},
+      {"fused_convolution", {{"fused/fused_convolution.h"}, "198fed071f4fcd6d"}},
       {"find_query_borders", {{"map/find_query_borders.h"}, "5a93f1cb9ffda81d"}},
       {"search_kernel_map", {{"map/search_kernel_map.h"}, "4bd04feaf2932315"}},
-      {"weight_gradient", {{"gradient/weight_gradient.h"}, "baf1a9e32b5c9d0b"}},
-      {"weight_gradient_warpgroups", {{"gradient/weight_gradient_warpgroups.h"}, "eb00c9c37399994f"}},
+      {"weight_gradient", {{"gradient/weight_gradient.h"}, "41c7b8b9cf5b1cec"}},
+      {"weight_gradient_warpgroups", {{"gradient/weight_gradient_warpgroups.h"}, "bd1b8c84cb37dd35"}},
       {"order_rows",
        {{"map/rank_masks.h", "map/order_rows.h", "map/order_voxels.h", "map/order_blocks.h"},
-        "90f1ae1e21f44b74"}},
+        "f6d72d7b174d871e"}},
   };
   for (const TunedFamily& family : tuned_families()) {
     const auto found = pinned.find(family.name);
@@ -184,8 +184,8 @@ TEST(TunedKernels, R33_TheExamplesHaveEveryValueOfTheFusedHeuristic) {
     problem.residual = draw(0, 1) == 1;
     const TuningConfig config =
         config_of(choose_fused(problem, draw(0, 1) == 0 ? "sm_80" : "sm_90a", 1 << draw(6, 20)).fused);
-    for (const char* const name :
-         {"weights", "unit", "warps", "row_tiles", "split", "cluster", "prefetch", "early_loads"}) {
+    for (const char* const name : {"weights", "unit", "warps", "row_tiles", "split", "cluster", "prefetch",
+                                   "early_loads", "staged_rows"}) {
       EXPECT_EQ(values[name].count(config.at(name)), 1u) << name << " " << config.at(name);
       values[name].insert(config.at(name));  // once is enough
     }

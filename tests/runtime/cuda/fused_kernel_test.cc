@@ -52,6 +52,7 @@ void FusedKernelTest::expect_right(const FusedSpec& spec, const FusedShapeOfMap&
     const TestBuffer output(device(), stored.bytes);
     const TestBuffer shortcut(device(), poison), second(device(), poison);
     p.output = output.as<>();
+    p.reads_early = again % 2;  // the launch before writes no maps
     p.shortcut = {static_cast<u32>(fused_blocks(spec, capacity)),
                   shortcut_image.as<>(),
                   shortcut_scale.as<const float>(),
@@ -117,6 +118,14 @@ TEST_F(FusedKernelTest, EveryTypeAndRoad) {
       spec.in_channels = 48, spec.out_channels = 96, spec.columns = 96, spec.step = 3 * fused_granule(io);
       spec.row_tiles = 1, spec.split = 2, spec.residual = true, spec.prefetch = 3;
       expect_right(spec, shape, ++seed);
+      spec.staged_rows = true;
+      for (const i64 over : {0, 3}) {
+        if (few && over != 0) continue;
+        FusedShapeOfMap staged = shape;
+        staged.stride_padding = ordered_row_stride(shape.queries) - shape.queries + over;
+        expect_right(spec, staged, ++seed);
+      }
+      spec.staged_rows = false;
       if (few) continue;
       spec.in_channels = 128, spec.out_channels = 128, spec.columns = 64, spec.warps = 2, spec.volume = 125;
       spec.row_tiles = 4, spec.step = 2 * fused_granule(io), spec.prefetch = 2;
@@ -138,7 +147,7 @@ TEST_F(FusedKernelTest, EveryTypeAndRoad) {
       group.in_channels = 96, group.out_channels = 128, group.columns = 128,
       group.step = 2 * fused_granule(io);
       group.warps = few ? 4 : 12, group.cluster = 4, group.early_loads = group.residual = true;
-      group.prefetch = 1, group.weights = WeightRoad::BulkCopy;
+      group.prefetch = 1, group.weights = WeightRoad::BulkCopy, group.staged_rows = true;
       expect_right(group, {.queries = few ? 70 : 3001, .sources = 80}, ++seed);
       group.second_output = true, group.second_activation = Activation::ReLU;
       expect_right(group, {.queries = few ? 70 : 3001, .sources = 80}, ++seed);

@@ -68,6 +68,36 @@ TEST_F(RelayTest, AGridOfPartsOfClustersIsRefused) {
             "a kernel in clusters of 4 blocks would have 6 blocks, which is not a multiple of 4");
 }
 
+/// Right behind it, on its stream and in its call.
+TEST_F(RelayTest, KernelsReadEarlyOnlyBehindALaunchThatAllowsIt) {
+  const Kernel<RelayParams> kernel = load(MINUET_SOURCE_DIR, RelaySpec{});
+  const TestBuffer in(device(), std::vector<i32>(64)), out(device(), 64 * 4), neighbours(device(), 4096 * 4);
+  const auto launch = [&] {
+    take(launcher().launch_stride(kernel, 64,
+                                  RelayParams{in.as<const i32>(), out.as<i32>(), 64, neighbours.as<i32>()}));
+  };
+  EXPECT_FALSE(launcher().may_read_early());
+  launch();
+  EXPECT_FALSE(launcher().may_read_early());
+  launcher().allow_early_reads();
+  EXPECT_TRUE(launcher().may_read_early());
+  launch();
+  EXPECT_FALSE(launcher().may_read_early());
+  launcher().allow_early_reads();
+  take(launcher().begin_branch());
+  EXPECT_EQ(launcher().may_read_early(), launcher().usable_streams() == 1);
+  launch();
+  launcher().allow_early_reads();
+  launcher().end_branch();
+  EXPECT_EQ(launcher().may_read_early(), launcher().usable_streams() == 1);
+  take(launcher().join_branch());
+  launch();
+  launcher().allow_early_reads();
+  take(launcher().begin(launcher().stream()));
+  EXPECT_FALSE(launcher().may_read_early());
+  take(launcher().wait());
+}
+
 TEST_F(RelayTest, MoreSharedMemoryThanThereIsHasAName) {
   const RelaySpec spec{.shared_bytes = 1 << 20};
   gpu().load({emit_whole(MINUET_SOURCE_DIR, spec)});

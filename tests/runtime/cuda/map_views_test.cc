@@ -42,8 +42,8 @@ class SomeMap {
     request_.offsets = &offsets_;
     view.masks = make(words * outputs)->as<u32>();
     view.order = make(outputs)->as<i32>();
-    view.ordered_rows = make(geometry_.volume * outputs)->as<i32>();
-    view.ordered_masks = make(words * outputs)->as<u32>();
+    view.ordered_rows = make(geometry_.volume * ordered_row_stride(outputs))->as<i32>();
+    view.ordered_masks = make(words * ordered_row_stride(outputs))->as<u32>();
     view.block_masks = make(words * blocks_of_height(outputs, kLeastBlockHeight))->as<u32>();
     view.block_orders = make(block_order_begin(outputs, kBlockHeightCount))->as<i32>();
   }
@@ -55,7 +55,8 @@ class SomeMap {
     const NeighbourView& view = request_.view();
     EXPECT_EQ(read_words(device_, view.rows, static_cast<i64>(rows.size())), rows);
     if (request_.offsets) {
-      check_view(device_, rows, geometry_, request_.output_coords().capacity, request_.view(), ranks);
+      check_view(device_, rows, geometry_, ordered_row_stride(request_.output_coords().capacity),
+                 request_.view(), ranks);
     }
   }
 
