@@ -112,6 +112,47 @@ ScatterSpec choose_scatter(const ConvolutionProblem& problem, i32 tile) {
   return scatter;
 }
 
+/// Returns an error with the reason if the types of the problem's tensors do not suit each other or the
+/// problem.
+llvm::Error check_integers(const ConvolutionProblem& problem) {
+  if (!has_integers(problem)) return llvm::Error::success();
+  for (const std::optional<DType>& type :
+       {problem.input_type, problem.output_type, problem.residual_type, problem.second_type}) {
+    if (!type || is_integer(*type)) continue;
+    return make_error(
+        StatusCode::InvalidArgument,
+        "a tensor of the convolution has the type {0}: name only types of 8-bit integers, because "
+        "the other tensors have the type of the plan",
+        kDTypeNames[static_cast<int>(*type)]);
+  }
+  if ((problem.residual_type && !problem.residual) || (problem.second_type && !problem.second_output)) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "the convolution names the type of a residual or of a second output that it does not have");
+  }
+  if (problem.residual && problem.residual_type.has_value() != problem.input_type.has_value()) {
+    return make_error(StatusCode::Unimplemented,
+                      "the input has the type {0} and the residual {1}: both must have 8-bit elements, or "
+                      "neither",
+                      kDTypeNames[static_cast<int>(input_type_of(problem))],
+                      kDTypeNames[static_cast<int>(residual_type_of(problem))]);
+  }
+  for (const float factor : {problem.output_factor, problem.second_factor}) {
+    if (std::isfinite(factor) && factor > 0) continue;
+    return make_error(StatusCode::InvalidArgument,
+                      "the factor of an 8-bit output is {0}; it must be finite and above 0", factor);
+  }
+  const char* const hindrance = problem.groups > 1    ? "have groups"
+                                : problem.gradient_of ? "compute a gradient"
+                                : problem.dataflow == Dataflow::GatherGemmScatter
+                                    ? "run by gather-gemm-scatter"
+                                    : nullptr;
+  if (hindrance == nullptr) return llvm::Error::success();
+  return make_error(StatusCode::Unimplemented,
+                    "a convolution with 8-bit tensors cannot {0}: keep its tensors in the type of the plan",
+                    hindrance);
+}
+
 }  // namespace
 
 llvm::Error validate(const ConvolutionProblem& problem) {
@@ -123,7 +164,8 @@ llvm::Error validate(const ConvolutionProblem& problem) {
     return make_error(StatusCode::Unimplemented,
                       "a convolution with a shortcut has no second output: run the chain by itself");
   }
-  return check_groups(problem);
+  MINUET_TRY(check_groups(problem));
+  return check_integers(problem);
 }
 
 ConvolutionProblem forward_of(const ConvolutionProblem& problem) {
@@ -171,7 +213,15 @@ llvm::Error check_dataflow(const ConvolutionProblem& problem, Dataflow dataflow)
                       "the fused dataflow takes at most {0} offsets, and the kernel has {1}: {2}",
                       kMostFusedOffsets, volume,
                       problem.groups > 1 ? "use a smaller kernel, because no other dataflow has groups"
-                                         : "let the library choose the dataflow");
+                      : has_integers(problem)
+                          ? "use a smaller kernel, because no other dataflow has 8-bit tensors"
+                          : "let the library choose the dataflow");
+  }
+  if (has_integers(problem)) {
+    return make_error(
+        StatusCode::Unimplemented,
+        "the dataflow gather-gemm-scatter has no 8-bit tensors: use the fused dataflow, or let the "
+        "library choose it");
   }
   if (problem.groups == 1) return llvm::Error::success();
   return make_error(StatusCode::Unimplemented,
@@ -222,7 +272,7 @@ GmasChoice choose_gmas(const ConvolutionProblem& problem, const TuningSnapshot* 
 }
 
 Dataflow choose_dataflow(const ConvolutionProblem& problem, llvm::StringRef arch) {
-  if (problem.groups > 1) return Dataflow::Fused;
+  if (problem.groups > 1 || has_integers(problem)) return Dataflow::Fused;
   const bool wins = arch.empty() || dtype_bytes(problem.dtype) == 2;
   return wins && kernel_volume(problem) <= kMostFusedOffsets ? Dataflow::Fused : Dataflow::GatherGemmScatter;
 }
