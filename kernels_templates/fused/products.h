@@ -14,7 +14,7 @@ namespace minuet {
 /// of the four products, and adds them to `sum` by ordinary additions, because the additions of tensor cores
 /// truncate.
 template <FusedSpec S>
-MINUET_DEVICE void multiply(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+MINUET_DEVICE void multiply(typename FusedLane<S>::Sum (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   if constexpr (S.io == DType::F32) {
     u32 high_a[4], low_a[4], high_b[2], low_b[2];
     split_to_tf32(a, high_a, low_a);

@@ -9,7 +9,7 @@
 // memory. Elements along the depth are ordered like the input of a lane: lane % 4 selects 16 consecutive
 // bytes of each 64 bytes, of which words 0 and 1 are for the first product, and words 2 and 3 for the second.
 // If the depth of a step ends with 32 bytes, a lane has 8 consecutive bytes of them. Columns are ordered so
-// that a lane's sums are as many consecutive channels as fit in 16 bytes.
+// that a lane's sums are as many consecutive channels as fit in 16 bytes, and at most eight.
 #pragma once
 
 #include "kernels_templates/shared/fused_kernels.h"
@@ -34,7 +34,13 @@ struct FusedImage {
   bool operator==(const FusedImage&) const = default;
 };
 MINUET_HD constexpr FusedImage image_of(const FusedSpec& spec) {
-  return {spec.io, spec.in_channels, spec.out_channels, spec.volume, spec.step, spec.columns, spec.unit};
+  return {is_integer(spec.io) ? DType::S8 : spec.io,
+          spec.in_channels,
+          spec.out_channels,
+          spec.volume,
+          spec.step,
+          spec.columns,
+          spec.unit};
 }
 
 /// The Spec of a kernel describes one launch.

@@ -92,11 +92,6 @@ inline bool has_integers(const ConvolutionProblem& problem) {
   return problem.input_type || problem.output_type || problem.residual_type || problem.second_type;
 }
 
-/// Returns true if a positive factor in front of the activation is the same as one behind it, so that the
-/// parameters may contain the factor of an 8-bit output.
-inline bool commutes_with_factors(Activation activation) {
-  return activation == Activation::None || activation == Activation::ReLU;
-}
 /// Returns true if the kernel multiplies the activated numbers by ConvolutionProblem::output_factor.
 inline bool scales_output(const ConvolutionProblem& problem) {
   return problem.output_type && (!problem.input_type || !commutes_with_factors(problem.activation));
