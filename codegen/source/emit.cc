@@ -56,6 +56,7 @@ std::string short_name(llvm::StringRef field) {
                 {"output_type", "to"},
                 {"residual_type", "tr"},
                 {"second_type", "ts"},
+                {"shortcut_type", "tc"},
                 {"rows", "rows"}};
   for (const auto& entry : kShort) {
     if (field == entry.field) return entry.letters;

@@ -1,55 +1,10 @@
-// This file converts between fp32 numbers and the 8-bit integers of features (DType::U8 and DType::S8). All
-// devices compute the same bits: each function rounds once, to nearest with ties to even.
+// This file converts vectors of features, whose elements may be 8-bit integers, to fp32 and back.
 #pragma once
 
 #include "kernels_templates/core/vector.h"
+#include "kernels_templates/shared/integer_functions.h"
 
 namespace minuet {
-
-/// Returns a * b + c, rounded once.
-MINUET_HD float fused_multiply_add(float a, float b, float c) {
-#if defined(__CUDA_ARCH__)
-  return __fmaf_rn(a, b, c);
-#else
-  return __builtin_fmaf(a, b, c);
-#endif
-}
-
-/// Returns the integer nearest to the number, or the nearest one that an i32 can hold. NaN becomes 0.
-MINUET_HD i32 nearest_integer(float value) {
-#if defined(__CUDA_ARCH__)
-  return __float2int_rn(value);
-#else
-  if (value != value) return 0;
-  if (value >= 0x1p31f) return 0x7fffffff;
-  if (value <= -0x1p31f) return -0x7fffffff - 1;
-  return static_cast<i32>(__builtin_nearbyintf(value));
-#endif
-}
-
-/// Returns the fp32 number nearest to the integer.
-MINUET_HD float nearest_float(i32 value) {
-#if defined(__CUDA_ARCH__)
-  return __int2float_rn(value);
-#else
-  return static_cast<float>(value);
-#endif
-}
-
-/// Returns a + b modulo 2^32, as a device adds.
-MINUET_HD i32 wrapping_sum(i32 a, i32 b) {
-  return static_cast<i32>(static_cast<u32>(a) + static_cast<u32>(b));
-}
-
-/// Returns the integer of the type T that is nearest to the number. It is 0 to 255 for U8 and -127 to 127 for
-/// S8.
-template <DType T>
-MINUET_HD i32 to_integer(float value) {
-  static_assert(is_integer(T), "an integer type");
-  constexpr i32 kLeast = T == DType::U8 ? 0 : -127, kMost = T == DType::U8 ? 255 : 127;
-  const i32 nearest = nearest_integer(value);
-  return nearest < kLeast ? kLeast : nearest > kMost ? kMost : nearest;
-}
 
 /// Returns element i of a vector of elements of an integer type.
 template <DType T, i32 Bytes>
@@ -69,12 +24,47 @@ MINUET_HD void to_numbers(const Vector<Bytes>& vector, float* values) {
   }
 }
 
+/// Returns the word that holds the integers nearest to four numbers, limited to the range of the type T.
+template <DType T>
+MINUET_HD u32 integer_word(const float* values) {
+#if defined(__CUDA_ARCH__)
+  // One instruction limits and packs two integers, to -128 to 127 for S8.
+  i32 integers[4];
+  MINUET_UNROLL
+  for (i32 i = 0; i < 4; ++i) integers[i] = nearest_integer(values[i]);
+  u32 high, word;
+  if constexpr (T == DType::U8) {
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(high) : "r"(integers[3]), "r"(integers[2]));
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;"
+        : "=r"(word)
+        : "r"(integers[1]), "r"(integers[0]), "r"(high));
+  } else {
+    MINUET_UNROLL
+    for (i32 i = 0; i < 4; ++i) integers[i] = integers[i] < -127 ? -127 : integers[i];
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, 0;" : "=r"(high) : "r"(integers[3]), "r"(integers[2]));
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;"
+        : "=r"(word)
+        : "r"(integers[1]), "r"(integers[0]), "r"(high));
+  }
+  return word;
+#else
+  u32 word = 0;
+  for (i32 i = 0; i < 4; ++i) word |= (static_cast<u32>(to_integer<T>(values[i])) & 0xffu) << i * 8;
+  return word;
+#endif
+}
+
 /// Does the reverse. Numbers of an integer type are rounded and limited to the range of the type.
 template <DType T, i32 Bytes>
 MINUET_HD Vector<Bytes> from_numbers(const float* values) {
   if constexpr (is_integer(T)) {
     using Word = typename Vector<Bytes>::Word;
     Vector<Bytes> vector = zero_vector<Bytes>();
+    if constexpr (Bytes >= 4) {
+      MINUET_UNROLL
+      for (i32 w = 0; w < Bytes / 4; ++w) vector.words[w] = integer_word<T>(values + w * 4);
+      return vector;
+    }
     MINUET_UNROLL
     for (i32 i = 0; i < Bytes; ++i) {
       const u32 bits = static_cast<u32>(to_integer<T>(values[i])) & 0xffu;

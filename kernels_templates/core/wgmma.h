@@ -23,13 +23,18 @@ namespace minuet {
 constexpr i32 kWarpgroup = 128;  // Gives the number of threads of a warpgroup.
 constexpr i32 kWgmmaRows = 64;
 /// Gives the number of contiguous bytes of the operand b along k, enough for two products.
-constexpr i32 kWgmmaPiece = 64;
+constexpr i32 kWgmmaPiece = 64, kWgmmaHalfPiece = 32;
 constexpr i32 kWgmmaAtom = 512;  // Gives the alignment of the operand b in bytes.
 
 /// Returns the position of byte `byte` of column `column` in a piece of the shape [columns][kWgmmaPiece]. The
 /// 16-byte units of the piece are swizzled so that eight columns cover all banks.
 MINUET_HD constexpr i32 wgmma_place(i32 column, i32 byte) {
   return column * kWgmmaPiece + (byte / 16 ^ (column / 2 & 3)) * 16 + byte % 16;
+}
+
+/// Does the same for a half piece of the shape [columns][kWgmmaHalfPiece], which is enough for one product.
+MINUET_HD constexpr i32 wgmma_place_of_half(i32 column, i32 byte) {
+  return column * kWgmmaHalfPiece + (byte / 16 ^ (column / 4 & 1)) * 16 + byte % 16;
 }
 
 #if !defined(__CUDA_ARCH__)
@@ -48,6 +53,11 @@ MINUET_DEVICE unsigned char* align_wgmma(unsigned char* begin) {
 MINUET_DEVICE u64 wgmma_operand(const unsigned char* piece) {
   constexpr u64 kSwizzle64 = u64{2} << 62, kBytesOfEightColumns = u64{8 * kWgmmaPiece / 16} << 32;
   return kSwizzle64 | kBytesOfEightColumns | u64{1} << 16 | (shared_address(piece) & 0x3ffff) >> 4;
+}
+/// Returns the operand b of a product that is a half piece, which must be aligned to half of kWgmmaAtom.
+MINUET_DEVICE u64 wgmma_operand_of_half(const unsigned char* half) {
+  constexpr u64 kSwizzle32 = u64{3} << 62, kBytesOfEightColumns = u64{8 * kWgmmaHalfPiece / 16} << 32;
+  return kSwizzle32 | kBytesOfEightColumns | u64{1} << 16 | (shared_address(half) & 0x3ffff) >> 4;
 }
 /// Returns the operand that begins `bytes` bytes after the operand `b`, in the second half of the same piece
 /// of shared memory or in another piece.
@@ -100,13 +110,17 @@ void wgmma_rows(const u32* const* a, Element (&rows)[kWgmmaRows][Depth], Unpack 
 /// Unpacks column `column` of the operand b.
 template <class Element, i32 Depth, class Unpack>
 void wgmma_column(u64 b, i32 column, Element (&elements)[Depth], Unpack unpack) {
-  if (b >> 62 != 2 || (b >> 32 & 0x3fff) != 8 * kWgmmaPiece / 16 || (b >> 49 & 7) != 0)
+  const bool is_half = b >> 62 == 3;
+  const i32 pitch = is_half ? kWgmmaHalfPiece : kWgmmaPiece;
+  if ((b >> 62 != 2 && !is_half) || (b >> 32 & 0x3fff) != static_cast<u64>(8 * pitch / 16) ||
+      (b >> 49 & 7) != 0)
     shim::fail("an operand of wgmma that is not laid out as this one is");
   const u64 start = wgmma_host_address(b);
   u32 words[kMmaWords];
   for (i32 w = 0; w < kMmaWords; ++w) {
-    u64 address = start + static_cast<u64>(column * kWgmmaPiece + w * 4);
-    address ^= (address >> 7 & 3) << 4;  // The swizzle XORs bits 4 and 5 with bits 7 and 8.
+    u64 address = start + static_cast<u64>(column * pitch + w * 4);
+    // The swizzle XORs bits 4 and 5 with bits 7 and 8, and in a half piece bit 4 with bit 7.
+    address ^= (address >> 7 & (is_half ? 1 : 3)) << 4;
     words[w] = *reinterpret_cast<const u32*>(address);
   }
   unpack(words, elements);

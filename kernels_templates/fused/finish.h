@@ -118,15 +118,15 @@ MINUET_DEVICE void residual_of(const FusedRows<S>& rows, i32 q, float (&values)[
 }
 
 /// Applies the epilogue to the lane's channels of one row in the group of tiles that begins with tile First,
-/// and writes them. Returns true if all sums are finite in fp32 and all results are finite in the output's
-/// type. If there is a second output, the results take the place of the sums, as they are stored.
-template <FusedSpec S, i32 First>
+/// and writes them as elements of the type Output. Returns true if all sums are finite in fp32 and all
+/// results are finite in that type. If there is a second output, the results take the place of the sums, as
+/// they are stored.
+template <FusedSpec S, i32 First, DType Output>
 MINUET_DEVICE bool finish_row(const FusedParams& p, const ThreadPlace<S>& place, FusedSums<S>& sums,
                               const FusedRows<S>& rows, i32 q, const FusedFactors<S, First>& factors) {
   using Channels = FusedChannels<S, First>;
   constexpr i32 kCount = Channels::kCount, kEach = Channels::kEach;
-  constexpr DType kOutput = fused_output_type(S);
-  constexpr i32 kElement = dtype_bytes(kOutput);
+  constexpr i32 kElement = dtype_bytes(Output);
   const i32 channel = Channels::channel(place);
   float residual[kCount] = {};
   if constexpr (S.residual) residual_of<S, First>(rows, q, residual);
@@ -145,18 +145,18 @@ MINUET_DEVICE bool finish_row(const FusedParams& p, const ThreadPlace<S>& place,
         values[e] = place.one_of(activate<S.activation>(value, p.slope), value);
         // The sum is tested too, because a ReLU would hide a sum of minus infinity.
         finite = finite && is_finite_sum(sum) &&
-                 (is_integer(S.io) || !is_integer(kOutput) ? !overflows(kOutput, bits_of(values[e]))
-                                                           : is_finite_sum(values[e]));
-        if constexpr (scales_output(S)) values[e] *= p.output_factor;
+                 (is_integer(S.io) || !is_integer(Output) ? !overflows(Output, bits_of(values[e]))
+                                                          : is_finite_sum(values[e]));
+        if constexpr (scales_output(S)) values[e] *= place.one_of(p.output_factor, 1.0f);
       }
     }
-    const Vector<kEach* kElement> stored = from_numbers<kOutput, kEach * kElement>(values);
+    const Vector<kEach* kElement> stored = from_numbers<Output, kEach * kElement>(values);
     store_vector(
         place.one_of(p.output, p.shortcut.output),
         (i64{rows.numbers[q]} * place.one_of(p.output_ld, p.shortcut.output_ld) + channel + first) * kElement,
         stored);
     if constexpr (S.second_output) {
-      to_numbers<kOutput>(stored, values);
+      to_numbers<Output>(stored, values);
       MINUET_UNROLL
       for (i32 e = 0; e < kEach; ++e) {
         FusedLane<S>::set_result(sums, First + (first + e) / 2, q, (first + e) % 2, values[e]);
@@ -233,7 +233,7 @@ MINUET_DEVICE void finish_second(const FusedParams& p, const ThreadPlace<S>& pla
 
 /// Writes the lane's output in the group of column tiles (FusedColumnGroup) that begins with tile First, and
 /// in all groups after it.
-template <FusedSpec S, i32 First = 0>
+template <FusedSpec S, DType Output, i32 First = 0>
 MINUET_DEVICE void finish_group(const FusedParams& p, const ThreadPlace<S>& place, FusedSums<S>& sums,
                                 const FusedRows<S>& rows) {
   using Channels = FusedChannels<S, First>;
@@ -249,19 +249,23 @@ MINUET_DEVICE void finish_group(const FusedParams& p, const ThreadPlace<S>& plac
     bool finite = true;
     MINUET_UNROLL
     for (i32 q = 0; q < FusedLane<S>::kQueries; ++q) {
-      if (rows.numbers[q] >= 0 && !finish_row<S, First>(p, place, sums, rows, q, factors)) finite = false;
+      if (rows.numbers[q] >= 0 && !finish_row<S, First, Output>(p, place, sums, rows, q, factors))
+        finite = false;
     }
     if (!finite) *place.one_of(p.overflow, p.shortcut.overflow) = p.overflow_mark;
     if constexpr (S.second_output) finish_second<S, First>(p, place, sums, rows);
   }
-  if constexpr (!Channels::kIsLast) finish_group<S, Channels::kNext>(p, place, sums, rows);
+  if constexpr (!Channels::kIsLast) finish_group<S, Output, Channels::kNext>(p, place, sums, rows);
 }
 
 template <FusedSpec S>
 MINUET_DEVICE void finish(const FusedParams& p, const ThreadPlace<S>& place, FusedSums<S>& sums) {
   FusedRows<S> rows(p, place);
   if constexpr (S.residual) load_residual<S>(p, place, rows);
-  finish_group<S>(p, place, sums, rows);
+  if constexpr (S.shortcut && fused_shortcut_type(S) != fused_output_type(S)) {
+    if (place.of_shortcut) return finish_group<S, fused_shortcut_type(S)>(p, place, sums, rows);
+  }
+  finish_group<S, fused_output_type(S)>(p, place, sums, rows);
 }
 
 }  // namespace minuet

@@ -22,7 +22,8 @@ struct ThreadPlace {
   static_assert(!S.shortcut || (!FusedDepth<S>::kFolds && S.volume % 2 == 1 && !S.residual),
                 "a shortcut has an offset in the middle, and steps of its own");
   static_assert(!S.shortcut || !S.second_output, "the blocks of a shortcut write one output");
-  static_assert(!S.shortcut || !has_integers(S), "no shortcut has 8-bit elements");
+  static_assert(!S.shortcut || is_integer(S.io) || !has_integers(S),
+                "a shortcut has no factor of its output");
   static_assert(!is_integer(S.io) || S.scale_shift, "8-bit inputs have a scale");
   static_assert(!S.residual || is_integer(fused_residual_type(S)) == is_integer(S.io),
                 "the residual has 8 bits if the input has");

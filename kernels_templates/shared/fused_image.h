@@ -116,9 +116,15 @@ MINUET_HD constexpr FusedPlacesOfVector fused_places_of_lane(const Spec& spec, i
   return {{word, word, word + 1, word + 1}, {even, odd, even, odd}};
 }
 /// Returns the places of a vector of an image for warpgroups, whose 64-byte pieces wgmma_place()
-/// (core/wgmma.h) swizzles.
+/// (core/wgmma.h) swizzles. A stage of 8-bit elements may end with a half piece.
 template <class Spec>
 MINUET_HD constexpr FusedPlacesOfVector fused_places_of_swizzled(const Spec& spec, i32 vector) {
+  const i32 pieces = spec.step * dtype_bytes(spec.io) / 64, in_half = vector - pieces * spec.columns * 4;
+  if (in_half >= 0) {
+    const i32 number = in_half / 2, column = fused_column(spec, number / 8, number % 8);
+    const i32 word = pieces * 16 + (in_half % 2 ^ (number / 4 & 1));
+    return {{word, word + 2, word + 4, word + 6}, {column, column, column, column}};
+  }
   const i32 number = vector / 4 % spec.columns, piece = vector / 4 / spec.columns;
   const i32 k = vector % 4 * 4 ^ (number / 2 & 3) * 4;
   const i32 column = fused_column(spec, number / 8, number % 8);

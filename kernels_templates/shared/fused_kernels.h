@@ -55,6 +55,7 @@ struct FusedSpec {
   // the input has, and only then.
   FusedType output_type = FusedType::OfInput, residual_type = FusedType::OfInput;
   FusedType second_type = FusedType::OfInput;
+  FusedType shortcut_type = FusedType::OfInput;  // Gives the type of the output of a shortcut.
   i32 in_channels = 64, out_channels = 64;
   i32 volume = 27;    // Gives the number of offsets of the convolution kernel.
   i32 step = 64;      // Gives the number of depth elements (offset, input channel) that one step processes.
@@ -100,16 +101,16 @@ struct FusedSpec {
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("io", io), visitor("output_type", output_type), visitor("residual_type", residual_type),
-        visitor("second_type", second_type), visitor("in_channels", in_channels),
-        visitor("out_channels", out_channels), visitor("volume", volume), visitor("step", step),
-        visitor("columns", columns), visitor("row_tiles", row_tiles), visitor("warps", warps),
-        visitor("split", split), visitor("cluster", cluster), visitor("prefetch", prefetch),
-        visitor("stages", stages), visitor("blocks", blocks), visitor("weights", weights),
-        visitor("unit", unit), visitor("early_loads", early_loads), visitor("programmatic", programmatic),
-        visitor("input_bytes", input_bytes), visitor("output_bytes", output_bytes),
-        visitor("scale_shift", scale_shift), visitor("residual", residual), visitor("shortcut", shortcut),
-        visitor("activation", activation), visitor("second_output", second_output),
-        visitor("second_activation", second_activation);
+        visitor("second_type", second_type), visitor("shortcut_type", shortcut_type),
+        visitor("in_channels", in_channels), visitor("out_channels", out_channels), visitor("volume", volume),
+        visitor("step", step), visitor("columns", columns), visitor("row_tiles", row_tiles),
+        visitor("warps", warps), visitor("split", split), visitor("cluster", cluster),
+        visitor("prefetch", prefetch), visitor("stages", stages), visitor("blocks", blocks),
+        visitor("weights", weights), visitor("unit", unit), visitor("early_loads", early_loads),
+        visitor("programmatic", programmatic), visitor("input_bytes", input_bytes),
+        visitor("output_bytes", output_bytes), visitor("scale_shift", scale_shift),
+        visitor("residual", residual), visitor("shortcut", shortcut), visitor("activation", activation),
+        visitor("second_output", second_output), visitor("second_activation", second_activation);
   }
 };
 
@@ -123,10 +124,14 @@ MINUET_HD constexpr DType fused_residual_type(const FusedSpec& spec) {
 MINUET_HD constexpr DType fused_second_type(const FusedSpec& spec) {
   return type_of(spec.second_type, spec.io);
 }
+MINUET_HD constexpr DType fused_shortcut_type(const FusedSpec& spec) {
+  return type_of(spec.shortcut_type, spec.io);
+}
 /// Returns true if a tensor of the kernel has 8-bit elements.
 MINUET_HD constexpr bool has_integers(const FusedSpec& spec) {
   return is_integer(spec.io) || is_integer(fused_output_type(spec)) ||
-         is_integer(fused_residual_type(spec)) || is_integer(fused_second_type(spec));
+         is_integer(fused_residual_type(spec)) || is_integer(fused_second_type(spec)) ||
+         is_integer(fused_shortcut_type(spec));
 }
 /// Returns the number of elements of an access to an output row.
 MINUET_HD constexpr i32 fused_access(const FusedSpec& spec) {
@@ -150,7 +155,8 @@ MINUET_HD constexpr bool scales_second(const FusedSpec& spec) {
 /// Describes a residual block's shortcut convolution. Additional thread blocks compute it in the launch of
 /// the residual block's first layer. These blocks do not form clusters that share rows. The shortcut uses the
 /// middle offset of the kernel, at which each query is its own source. It applies scale and shift if the Spec
-/// has them, and no activation.
+/// has them, and no activation. They are applied as FusedParams::scale says. If its output has 8 bits, the
+/// input has 8 bits too, and the scale contains the factor of the output.
 struct FusedShortcut {
   /// Gives the index of the first thread block that computes the shortcut, which is fused_blocks().
   u32 first_block;

@@ -14,7 +14,8 @@ namespace minuet {
 constexpr FusedSpec with_accesses(FusedSpec spec) {
   spec.input_bytes = access_of(spec.io, spec.in_channels);
   i32 elements = 16;
-  for (const DType type : {fused_output_type(spec), fused_residual_type(spec), fused_second_type(spec)}) {
+  for (const DType type : {fused_output_type(spec), fused_residual_type(spec), fused_second_type(spec),
+                           fused_shortcut_type(spec)}) {
     const i32 most = access_of(type, spec.out_channels) / dtype_bytes(type);
     elements = most < elements ? most : elements;
   }
@@ -57,6 +58,12 @@ inline float number_at(StoredRows& rows, i64 row, i64 channel) {
   if (rows.type == DType::S8) return static_cast<float>(static_cast<signed char>(*rows.at(row, channel)));
   return rows.row(row)[static_cast<size_t>(channel)];
 }
+inline std::vector<float> numbers_of(StoredRows& rows, i64 row) {
+  if (!is_integer(rows.type)) return rows.row(row);
+  std::vector<float> numbers;
+  for (i64 c = 0; c < rows.channels; ++c) numbers.push_back(number_at(rows, row, c));
+  return numbers;
+}
 /// The number that memory of the type holds of this one.
 inline float as_stored(DType type, float value) {
   if (!is_integer(type)) return round_to(storage_type(type), value);
@@ -70,11 +77,13 @@ enum class Magnitudes : i32 { Usual, Extreme };
 struct IntegerProblem {
   FusedSpec spec;
   FusedProblem map;
-  StoredRows input, residual, expected, second;
+  StoredRows input, residual, expected, second, shortcut;
   std::vector<float> weights;  // [volume][in_channels][out_channels] integers
   std::vector<float> scale, shift, residual_factor, second_scale, second_shift;
   float output_factor = 1, second_factor = 1;
-  std::vector<char> image;
+  std::vector<char> image, shortcut_image;
+  std::vector<float> shortcut_weights, shortcut_scale, shortcut_shift;  // where the Spec has a shortcut
+  std::vector<i64> features;  // [sources][in_channels], of row 0 zeros
 
   IntegerProblem(const FusedSpec& spec, const FusedShapeOfMap& shape, u64 seed,
                  Magnitudes magnitudes = Magnitudes::Usual);
@@ -82,12 +91,17 @@ struct IntegerProblem {
  private:
   /// Of which only the map is used.
   static FusedSpec map_spec(const FusedSpec& spec) {
-    return {.in_channels = 1, .out_channels = 16, .volume = spec.volume, .step = 64, .columns = 16};
+    return {.in_channels = 1,
+            .out_channels = 16,
+            .volume = spec.volume,
+            .step = 64,
+            .columns = 16,
+            .shortcut = spec.shortcut};
   }
-  i64 sum_of(i64 query, i64 position, i64 channel);
+  std::vector<i64> sums_of(i64 position, i32 offset, i32 end, const float* numbers) const;
   float finished(i64 sum, float residual, i64 channel) const;
   void draw(Random& random, Magnitudes magnitudes);
-  void make_image();
+  static std::vector<char> image_of_weights(const FusedSpec& spec, const std::vector<float>& weights);
   void expect();
 };
 
@@ -101,10 +115,12 @@ inline IntegerProblem::IntegerProblem(const FusedSpec& spec, const FusedShapeOfM
       residual(fused_residual_type(spec), shape.queries, spec.out_channels,
                spec.out_channels + 3 * fused_access(spec)),
       expected(fused_output_type(spec), shape.queries, spec.out_channels, spec.out_channels),
-      second(fused_second_type(spec), shape.queries, spec.out_channels, spec.out_channels) {
+      second(fused_second_type(spec), shape.queries, spec.out_channels, spec.out_channels),
+      shortcut(fused_shortcut_type(spec), shape.queries, spec.out_channels, spec.out_channels) {
   Random random(seed + 7);
   draw(random, magnitudes);
-  make_image();
+  image = image_of_weights(spec, weights);
+  if (spec.shortcut) shortcut_image = image_of_weights(shortcut_of(spec), shortcut_weights);
   expect();
 }
 
@@ -132,6 +148,7 @@ inline void IntegerProblem::draw(Random& random, Magnitudes magnitudes) {
         i % out % 2 == 0 ? 1.0f : -1.0f;  // of a whole channel, so that sums are as large as can be
     weights.push_back(extreme ? 127 * sign : integers ? integer_of(DType::S8) : integer_of(DType::F16));
   }
+  for (i64 i = 0; i < in * out && spec.shortcut; ++i) shortcut_weights.push_back(integer_of(DType::S8));
   // Most outputs are within the range of 8 bits.
   const double spread = (integers ? 147.0 * 73 : 2.6 * 2.6) * std::sqrt(spec.volume * in * 0.4);
   const bool commutes = commutes_with_factors(spec.activation);
@@ -143,42 +160,44 @@ inline void IntegerProblem::draw(Random& random, Magnitudes magnitudes) {
     scale.push_back(static_cast<float>(of_sum));
     shift.push_back(static_cast<float>(random.uniform(-0.3, 0.7) * (integers ? spread : size)));
     residual_factor.push_back(static_cast<float>(random.uniform(-1, 1) * spread / 100));
+    shortcut_scale.push_back(
+        static_cast<float>(random.uniform(0.4, 1.6) * 100 / (147.0 * 73 * std::sqrt(in))));
+    shortcut_shift.push_back(static_cast<float>(random.uniform(-5000, 5000)));
     second_scale.push_back(static_cast<float>(random.uniform(-1, 1) * (is_integer(spec.io) ? 1 : 9)));
     second_shift.push_back(static_cast<float>(random.uniform(-4, 4)));
   }
 }
 
-inline void IntegerProblem::make_image() {
+inline std::vector<char> IntegerProblem::image_of_weights(const FusedSpec& spec,
+                                                          const std::vector<float>& weights) {
   const FusedImage layout = image_of(spec);
-  const i64 element = dtype_bytes(layout.io), count = fused_image_bytes(layout) / element;
-  if (!is_integer(layout.io)) {
-    image = fused_image(spec, round_to(spec.io, weights));
-    return;
-  }
-  image.assign(static_cast<size_t>(count), 0);
-  for (i64 i = 0; i < count; ++i) {
+  if (!is_integer(layout.io)) return fused_image(spec, round_to(spec.io, weights));
+  std::vector<char> image(static_cast<size_t>(fused_image_bytes(layout)), 0);
+  for (i64 i = 0; i < fused_image_bytes(layout); ++i) {
     const i64 source = fused_weight_of(layout, i);
-    if (source >= 0)
-      image[static_cast<size_t>(i)] =
-          static_cast<char>(static_cast<int>(weights[static_cast<size_t>(source)]));
+    if (source < 0) continue;
+    image[static_cast<size_t>(i)] = static_cast<char>(static_cast<int>(weights[static_cast<size_t>(source)]));
   }
+  return image;
 }
 
-/// Of a query at a position of the map.
-inline i64 IntegerProblem::sum_of(i64, i64 position, i64 channel) {
-  i64 sum = 0;
-  for (i32 k = 0; k < spec.volume; ++k) {
+/// Of all output channels of a position of the map, over the offsets [offset, end), whose weights are
+/// `numbers`.
+inline std::vector<i64> IntegerProblem::sums_of(i64 position, i32 offset, i32 end,
+                                                const float* numbers) const {
+  const i64 in = spec.in_channels, out = spec.out_channels;
+  std::vector<i64> sums(static_cast<size_t>(out), 0);
+  for (i32 k = offset; k < end; ++k) {
     const u32 mask = map.masks[static_cast<size_t>(k / 32 * map.row_stride + position)];
     if ((mask >> k % 32 & 1u) == 0) continue;
-    const i32 source = map.rows[static_cast<size_t>(k * map.row_stride + position)];
-    for (i64 c = 0; c < spec.in_channels; ++c) {
-      const auto x = static_cast<i64>(number_at(input, source, c));
-      const float w =
-          weights[static_cast<size_t>((k * i64{spec.in_channels} + c) * spec.out_channels + channel)];
-      sum += x * static_cast<i64>(w);
+    const i64 source = map.rows[static_cast<size_t>(k * map.row_stride + position)];
+    for (i64 c = 0; c < in; ++c) {
+      const i64 x = features[static_cast<size_t>(source * in + c)];
+      const float* const factors = numbers + ((k - offset) * in + c) * out;
+      for (i64 o = 0; o < out; ++o) sums[static_cast<size_t>(o)] += x * static_cast<i64>(factors[o]);
     }
   }
-  return sum;
+  return sums;
 }
 
 /// The output in front of its rounding.
@@ -199,11 +218,18 @@ inline float IntegerProblem::finished(i64 sum, float added, i64 channel) const {
 }
 
 inline void IntegerProblem::expect() {
+  for (i64 row = 0; row < map.shape.sources; ++row) {
+    for (const float x : numbers_of(input, row)) features.push_back(row == 0 ? 0 : static_cast<i64>(x));
+  }
   for (i64 i = 0; i < map.shape.queries; ++i) {
     const i64 query = map.shape.ordered && map.shape.ordered_views ? map.order[static_cast<size_t>(i)] : i;
+    const std::vector<i64> sums = sums_of(i, 0, spec.volume, weights.data());
+    std::vector<i64> of_shortcut;
+    const i32 middle = spec.volume / 2;
+    if (spec.shortcut) of_shortcut = sums_of(i, middle, middle + 1, shortcut_weights.data());
+    const std::vector<float> added = numbers_of(residual, query);
     for (i64 c = 0; c < spec.out_channels; ++c) {
-      const i64 sum = sum_of(query, i, c);
-      const float value = finished(sum, number_at(residual, query, c), c);
+      const float value = finished(sums[static_cast<size_t>(c)], added[static_cast<size_t>(c)], c);
       const float stored = as_stored(expected.type, value);
       put_number(expected, query, c, stored);
       const float of_stored =
@@ -211,6 +237,12 @@ inline void IntegerProblem::expect() {
       float next = activated(spec.second_activation, of_stored, kSecondSlope);
       if (scales_second(spec)) next *= second_factor;
       put_number(second, query, c, as_stored(second.type, next));
+      if (!spec.shortcut) continue;
+      const auto at = static_cast<size_t>(c);
+      const double start = std::nearbyint(static_cast<double>(shortcut_shift[at]));
+      const auto total = static_cast<std::int32_t>(of_shortcut[at] + static_cast<i64>(start));
+      put_number(shortcut, query, c,
+                 as_stored(shortcut.type, static_cast<float>(total) * shortcut_scale[at]));
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "codegen/choose/ops/convolution_fused.h"
+#include "codegen/choose/ops/convolution_integers.h"
 #include "codegen/choose/ops/depthwise.h"
 #include "codegen/choose/tuned_config.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -110,47 +111,6 @@ ScatterSpec choose_scatter(const ConvolutionProblem& problem, i32 tile) {
   scatter.second_output = problem.second_output;
   scatter.second_activation = problem.second_activation;
   return scatter;
-}
-
-/// Returns an error with the reason if the types of the problem's tensors do not suit each other or the
-/// problem.
-llvm::Error check_integers(const ConvolutionProblem& problem) {
-  if (!has_integers(problem)) return llvm::Error::success();
-  for (const std::optional<DType>& type :
-       {problem.input_type, problem.output_type, problem.residual_type, problem.second_type}) {
-    if (!type || is_integer(*type)) continue;
-    return make_error(
-        StatusCode::InvalidArgument,
-        "a tensor of the convolution has the type {0}: name only types of 8-bit integers, because "
-        "the other tensors have the type of the plan",
-        kDTypeNames[static_cast<int>(*type)]);
-  }
-  if ((problem.residual_type && !problem.residual) || (problem.second_type && !problem.second_output)) {
-    return make_error(
-        StatusCode::InvalidArgument,
-        "the convolution names the type of a residual or of a second output that it does not have");
-  }
-  if (problem.residual && problem.residual_type.has_value() != problem.input_type.has_value()) {
-    return make_error(StatusCode::Unimplemented,
-                      "the input has the type {0} and the residual {1}: both must have 8-bit elements, or "
-                      "neither",
-                      kDTypeNames[static_cast<int>(input_type_of(problem))],
-                      kDTypeNames[static_cast<int>(residual_type_of(problem))]);
-  }
-  for (const float factor : {problem.output_factor, problem.second_factor}) {
-    if (std::isfinite(factor) && factor > 0) continue;
-    return make_error(StatusCode::InvalidArgument,
-                      "the factor of an 8-bit output is {0}; it must be finite and above 0", factor);
-  }
-  const char* const hindrance = problem.groups > 1    ? "have groups"
-                                : problem.gradient_of ? "compute a gradient"
-                                : problem.dataflow == Dataflow::GatherGemmScatter
-                                    ? "run by gather-gemm-scatter"
-                                    : nullptr;
-  if (hindrance == nullptr) return llvm::Error::success();
-  return make_error(StatusCode::Unimplemented,
-                    "a convolution with 8-bit tensors cannot {0}: keep its tensors in the type of the plan",
-                    hindrance);
 }
 
 }  // namespace

@@ -52,6 +52,9 @@ struct ConvolutionProblem : WindowProblem {
   // The following members hold the types of the tensors whose elements are 8-bit integers (U8 or S8). The
   // others have the type `dtype`. The weights have 8 bits if the input has.
   std::optional<DType> input_type, output_type, residual_type, second_type;
+  // Holds the type of the output of the shortcut. A kernel with an 8-bit input computes only a shortcut whose
+  // output has 8 bits too.
+  std::optional<DType> shortcut_type;
   // These factors scale the activated numbers to the integers of an 8-bit output and of an 8-bit second
   // output. They are 1 over the scale of that tensor. A kernel reads them only where scales_output() and
   // scales_second() are true. Elsewhere the parameters contain the factor.
@@ -89,7 +92,8 @@ inline DType second_type_of(const ConvolutionProblem& problem) {
 }
 /// Returns true if a tensor of the convolution has 8-bit elements.
 inline bool has_integers(const ConvolutionProblem& problem) {
-  return problem.input_type || problem.output_type || problem.residual_type || problem.second_type;
+  return problem.input_type || problem.output_type || problem.residual_type || problem.second_type ||
+         problem.shortcut_type;
 }
 
 /// Returns true if the kernel multiplies the activated numbers by ConvolutionProblem::output_factor.

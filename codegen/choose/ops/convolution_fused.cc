@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/base/arch.h"
+#include "codegen/choose/ops/convolution_integers.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace minuet {
@@ -22,9 +23,9 @@ constexpr i32 kMostCachedColumns = 64;
 constexpr i64 kMostCachedBytes = 256 << 10;
 // A layer has few input channels if an input row has at most this many bytes.
 constexpr i32 kFewInputBytes = 64;
-// A step of the reduction holds at most this many elements of an input row in registers, for 16-bit and for
-// 32-bit types.
-constexpr i32 kMostStep = 128, kMostWideStep = 32;
+// A step of the reduction holds at most this many bytes of an input row in registers, for 8-bit and 16-bit
+// types and for 32-bit types.
+constexpr i32 kMostStep = 256, kMostWideStep = 128;
 // The ring buffer of weights takes at most this many bytes of shared memory, of the 99 KB that a block may
 // have on every architecture.
 constexpr i32 kMostRing = 72 << 10;
@@ -63,7 +64,8 @@ i32 equal_parts(i32 whole, i32 unit, i32 most) {
 namespace {
 
 i32 choose_step(DType io, i32 in_channels, i32 volume) {
-  const i32 granule = fused_granule(io), most = dtype_bytes(io) == 4 ? kMostWideStep : kMostStep;
+  const i32 granule = fused_granule(io), element = dtype_bytes(io);
+  const i32 most = (element == 4 ? kMostWideStep : kMostStep) / element;
   if (!folds_offsets(io, in_channels)) return equal_parts(in_channels, granule, most);
   return std::min(round_up(volume * fused_offset_depth(io, in_channels, 0), 2 * granule), most / 2);
 }
@@ -78,7 +80,7 @@ i32 choose_stages(const FusedSpec& spec) {
 /// Returns true if the kernel hides loads by many warps that take turns, and not by prefetching. Such warps
 /// read weights through the cache and keep one step of input in flight.
 bool has_many_warps(const FusedSpec& spec) {
-  return spec.weights == WeightRoad::Cached && spec.prefetch == 1 && dtype_bytes(spec.io) == 2 &&
+  return spec.weights == WeightRoad::Cached && spec.prefetch == 1 && dtype_bytes(spec.io) != 4 &&
          !folds_offsets(spec.io, spec.in_channels);
 }
 
@@ -87,7 +89,7 @@ bool has_many_warps(const FusedSpec& spec) {
 /// multiprocessor has 512 registers per lane.
 i32 choose_blocks(const FusedSpec& spec) {
   const i32 granules = spec.step / fused_granule(spec.io);
-  const bool is_lean = dtype_bytes(spec.io) == 2 && spec.weights == WeightRoad::BulkCopy;
+  const bool is_lean = dtype_bytes(spec.io) != 4 && spec.weights == WeightRoad::BulkCopy;
   const bool many_warps = has_many_warps(spec);
   const i32 beside = spec.io == DType::F32                              ? 140
                      : many_warps && spec.columns <= kMostCachedColumns ? 40
@@ -174,15 +176,16 @@ bool has_few_inputs(const FusedSpec& spec) {
   return spec.in_channels * dtype_bytes(spec.io) <= kFewInputBytes;
 }
 
-/// Returns true if the layer should read its 16-bit weights through the cache, because many blocks share
-/// them. This suits layers that turn few channels into many, and heads (output layers) with one step of the
-/// reduction and few output channels.
+/// Returns true if the layer should read its weights of at most 16 bits through the cache, because many
+/// blocks share them. This suits layers that turn few channels into many, and heads (output layers) with one
+/// step of the reduction and few output channels.
 bool suits_cache(const FusedSpec& spec, i64 rows) {
-  const i64 bytes = i64{2} * spec.volume * spec.in_channels * spec.out_channels;
-  if (dtype_bytes(spec.io) != 2 || folds_offsets(spec.io, spec.in_channels) || bytes > kMostCachedBytes)
-    return false;
+  const i32 element = dtype_bytes(spec.io);
+  const i64 bytes = i64{element} * spec.volume * spec.in_channels * spec.out_channels;
+  if (element == 4 || folds_offsets(spec.io, spec.in_channels) || bytes > kMostCachedBytes) return false;
   if (has_few_inputs(spec)) return rows == 0 || !are_few(spec, rows);
-  const bool is_head = spec.volume == 1 && spec.in_channels <= kMostStep && spec.out_channels <= kHeadOutputs;
+  const bool is_head =
+      spec.volume == 1 && spec.in_channels * element <= kMostStep && spec.out_channels <= kHeadOutputs;
   return is_head && (rows == 0 || rows >= kManyRows / 2);
 }
 
@@ -202,6 +205,7 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
     spec.prefetch = is_long ? 1 : 2;
     if (spec.columns > kMostCachedColumns / 2) spec.warps = 2;
     if (element == 2) choose_few_channels(spec, choice.problem, rows);
+    if (element == 1) spec.prefetch = spec.step <= 32 ? 4 : 2;
   } else if (suits_cache(spec, rows)) {
     spec.weights = WeightRoad::Cached;
     spec.prefetch = 1;
@@ -211,10 +215,10 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
     spec.split = fused_steps(spec) < kFewSteps ? 1 : 2;
     // With many channels, the layer uses more blocks, which have fewer columns and longer steps. The weights
     // of such a step take about as much of the ring buffer as those of a shorter step with more columns.
-    if (element == 2 && spec.in_channels > kMostStep && spec.columns > kFewColumns &&
+    if (element != 4 && spec.in_channels * element > kMostStep && spec.columns > kFewColumns &&
         !has_one_offset(choice.problem) && fused_blocks(spec, rows) < kMultiprocessors) {
       spec.columns = equal_parts(spec.out_channels, kTile, kFewColumns);
-      spec.step = equal_parts(spec.in_channels, fused_granule(spec.io), 2 * kMostStep);
+      spec.step = equal_parts(spec.in_channels, fused_granule(spec.io), 2 * kMostStep / element);
     }
     if (rows < kVeryFewRows && spec.in_channels <= spec.step) spec.warps = 2;
     choice.reasons.push_back(
@@ -229,7 +233,8 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
 }  // namespace
 
 bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedFeatures means) {
-  return means.warpgroups && arch == "sm_90a" && dtype_bytes(spec.io) == 2 && spec.in_channels >= 64 &&
+  const i32 element = dtype_bytes(spec.io), least_inputs = element == 1 ? 96 : 64;
+  return means.warpgroups && arch == "sm_90a" && element != 4 && spec.in_channels >= least_inputs &&
          spec.out_channels >= 64;
 }
 
@@ -254,10 +259,10 @@ void choose_short_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64
 /// blocks that all multiprocessors run at once.
 void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   constexpr i32 kWarpgroupColumns = 128;
-  const i32 piece = 2 * fused_granule(spec.io);
+  const i32 piece = (is_integer(spec.io) ? 1 : 2) * fused_granule(spec.io);
   spec.unit = MmaUnit::Warpgroup;
   spec.weights = WeightRoad::BulkRefill;
-  spec.step = equal_parts(spec.in_channels, piece, 4 * piece);
+  spec.step = equal_parts(spec.in_channels, piece, 8 * fused_granule(spec.io));
   spec.columns = equal_parts(spec.out_channels, kTile, kWarpgroupColumns);
   spec.row_tiles = 2;
   spec.prefetch = 1;
@@ -265,6 +270,11 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
   const i32 registers = warpgroup_registers(spec);
   if (registers <= 96) {
     spec.blocks = mask_words(spec.volume) == 1 ? 5 : 4;
+    spec.warps = 4;
+  } else if (registers <= 128 && is_integer(spec.io)) {
+    // A warp that only copies weights pays if a block has one warpgroup.
+    spec.weights = WeightRoad::BulkCopy;
+    spec.blocks = 3;
     spec.warps = 4;
   } else if (registers <= 128) {
     spec.blocks = 2;
@@ -293,7 +303,7 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
     return;
   FusedSpec larger = spec;
   larger.warps = 16;
-  larger.step = equal_parts(spec.in_channels, piece, 2 * piece);
+  larger.step = equal_parts(spec.in_channels, piece, 4 * fused_granule(spec.io));
   larger.stages = choose_warpgroup_stages(larger);
   if (fused_blocks(larger, rows) <= kMultiprocessors) spec = larger;
 }
@@ -375,8 +385,9 @@ bool takes_shortcut(const ConvolutionProblem& problem, llvm::StringRef arch) {
   const i64 offsets = static_cast<i64>(problem.offsets.size());
   has_middle =
       has_middle && (offsets == 0 || (offsets % 2 == 1 && find_center(problem.offsets) == offsets / 2));
-  return problem.shortcut && has_middle && !arch.empty() && problem.groups == 1 &&
-         !folds_offsets(problem.dtype, problem.in_channels);
+  const bool suits_integers = !has_integers(problem) || (problem.input_type && problem.shortcut_type);
+  return problem.shortcut && has_middle && !arch.empty() && problem.groups == 1 && suits_integers &&
+         !folds_offsets(input_type_of(problem), problem.in_channels);
 }
 
 /// With at least these numbers of input and output channels, the groups of a launch fill the tiles of a
@@ -411,24 +422,20 @@ FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch
   FusedChoice choice;
   choice.problem = problem;
   FusedSpec& spec = choice.fused;
-  const i32 element = dtype_bytes(problem.dtype);
-  spec.io = problem.dtype;
+  spec.io = input_type_of(problem);
   const i32 launches = group_launches(problem);
   if (problem.groups > 1) choice.reasons.push_back(groups_reason(problem, launches));
   spec.in_channels = problem.in_channels / launches;
   spec.out_channels = problem.out_channels / launches;
   spec.volume = static_cast<i32>(kernel_volume(problem));
-  spec.input_bytes = widest_vector(element, spec.in_channels, {problem.input});
-  std::vector<Columns> outputs{problem.output};
-  if (problem.residual) outputs.push_back(problem.residual_input);
+  spec.input_bytes = widest_vector(dtype_bytes(spec.io), spec.in_channels, {problem.input});
   spec.shortcut = takes_shortcut(problem, arch);
-  if (spec.shortcut || problem.second_output) outputs.push_back(problem.covered_output);
   if (spec.shortcut) {
     choice.reasons.emplace_back(
         "the residual block's shortcut runs in the same launch, in separate thread blocks");
   }
-  spec.output_bytes = widest_vector(element, spec.out_channels, outputs);
-  spec.scale_shift = problem.scale_shift;
+  set_output_types(spec, problem);
+  spec.scale_shift = problem.scale_shift || is_integer(spec.io);
   spec.residual = problem.residual;
   spec.activation = problem.activation;
   spec.second_output = problem.second_output;
