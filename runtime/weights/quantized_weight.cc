@@ -15,8 +15,8 @@ constexpr double kLargestStart = 0x1p29;
 
 llvm::Error check_scale(const char* name, double scale) {
   if (std::isfinite(scale) && scale > 0) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument, "the scale of the {0} is {1}; it must be finite and above 0",
-                    name, scale);
+  return make_error(StatusCode::InvalidArgument,
+                    "the scale of the {0} is {1:g6}; it must be finite and above 0", name, scale);
 }
 
 llvm::Error check_sizes(const ConvolutionProblem& problem, llvm::ArrayRef<float> weight,
@@ -58,8 +58,8 @@ class Channel {
     if (bound >= kSumLimit) {
       return make_error(
           StatusCode::OutOfRange,
-          "a sum of output channel {0} could reach {1:F0}, and sums of 32-bit integers stay below "
-          "{2:F0}: keep the layer in the type of the plan",
+          "a sum of output channel {0} could reach {1:f0}, and sums of 32-bit integers stay below "
+          "{2:f0}: keep the layer in the type of the plan",
           number_, bound, kSumLimit);
     }
     const double step = problem_.output_type && !scales_output(problem_) ? unit / scales_.output : unit;
@@ -68,7 +68,7 @@ class Channel {
     if (problem_.residual_type) result.residual_factor[number_] = static_cast<float>(residual / unit);
     if (!std::isfinite(result.factor[number_]) || result.factor[number_] <= 0) {
       return make_error(StatusCode::OutOfRange,
-                        "the scales of output channel {0} give the factor {1}, which fp32 cannot hold",
+                        "the scales of output channel {0} give the factor {1:g6}, which fp32 cannot hold",
                         number_, step);
     }
     return llvm::Error::success();
@@ -122,8 +122,8 @@ llvm::Expected<QuantizedParameters> quantize(const ConvolutionProblem& problem, 
   for (std::size_t i = 0; i < weight.size(); ++i) {
     if (std::isfinite(weight[i])) continue;
     return make_error(StatusCode::InvalidArgument,
-                      "a weight of output channel {0} is {1}, which is not finite",
-                      i % static_cast<std::size_t>(problem.out_channels), weight[i]);
+                      "a weight of output channel {0} is {1:g6}, which is not finite",
+                      i % static_cast<std::size_t>(problem.out_channels), static_cast<double>(weight[i]));
   }
   const auto channels = static_cast<std::size_t>(problem.out_channels);
   QuantizedParameters result;

@@ -49,7 +49,7 @@ std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llv
   if (!fused.fused.shortcut) return images;
   FusedSpec spec = fused.fused;
   spec.volume = 1;
-  const WeightImage shortcut{type, i64{spec.in_channels} * spec.out_channels, image_of(spec)};
+  const WeightImage shortcut{weight.type, i64{spec.in_channels} * spec.out_channels, image_of(spec)};
   images.insert(
       images.end(),
       {{1, ParameterPart::Weight, shortcut}, {1, ParameterPart::Scale, {}}, {1, ParameterPart::Shift, {}}});
