@@ -57,20 +57,17 @@ MINUET_HD u32 integer_word(const float* values) {
 /// Does the reverse. Numbers of an integer type are rounded and limited to the range of the type.
 template <DType T, i32 Bytes>
 MINUET_HD Vector<Bytes> from_numbers(const float* values) {
-  if constexpr (is_integer(T)) {
-    using Word = typename Vector<Bytes>::Word;
-    Vector<Bytes> vector = zero_vector<Bytes>();
-    if constexpr (Bytes >= 4) {
-      MINUET_UNROLL
-      for (i32 w = 0; w < Bytes / 4; ++w) vector.words[w] = integer_word<T>(values + w * 4);
-      return vector;
-    }
+  if constexpr (is_integer(T) && Bytes >= 4) {
+    Vector<Bytes> vector;
     MINUET_UNROLL
-    for (i32 i = 0; i < Bytes; ++i) {
-      const u32 bits = static_cast<u32>(to_integer<T>(values[i])) & 0xffu;
-      vector.words[Bytes < 4 ? 0 : i / 4] |= static_cast<Word>(bits << i % 4 * 8);
-    }
+    for (i32 w = 0; w < Bytes / 4; ++w) vector.words[w] = integer_word<T>(values + w * 4);
     return vector;
+  } else if constexpr (is_integer(T)) {
+    using Word = typename Vector<Bytes>::Word;
+    u32 word = 0;
+    MINUET_UNROLL
+    for (i32 i = 0; i < Bytes; ++i) word |= (static_cast<u32>(to_integer<T>(values[i])) & 0xffu) << i * 8;
+    return {{static_cast<Word>(word)}};
   } else {
     return from_floats<T, Bytes>(values);
   }
