@@ -54,6 +54,10 @@ std::string short_name(llvm::StringRef field) {
                 {"output_bytes", "vo"},
                 {"second_output", "second"},
                 {"second_activation", "then"},
+                {"output_type", "to"},
+                {"residual_type", "tr"},
+                {"second_type", "ts"},
+                {"shortcut_type", "tc"},
                 {"rows", "rows"}};
   for (const auto& entry : kShort) {
     if (field == entry.field) return entry.letters;
@@ -167,6 +171,13 @@ SpecField spec_field(const char* name, WeightRoad value) {
   return enumerator(name, "WeightRoad", name_at(kNames, static_cast<std::size_t>(value)));
 }
 
+SpecField spec_field(const char* name, FusedType value) {
+  static constexpr const char* kNames[] = {"OfInput", "F32", "F16", "BF16", "U8", "S8"};
+  SpecField field = enumerator(name, "FusedType", name_at(kNames, static_cast<std::size_t>(value)));
+  if (value == FusedType::OfInput) field.tag.clear();
+  return field;
+}
+
 SpecField spec_field(const char* name, MmaUnit value) {
   return enumerator(name, "MmaUnit", value == MmaUnit::Warpgroup ? "Warpgroup" : "Warp");
 }
@@ -221,7 +232,7 @@ SpecField spec_field(const char* name, i32 value) {
 
 std::string display_name(const char* name, const std::vector<SpecField>& fields) {
   std::string shown = name;
-  for (const SpecField& field : fields) shown += "-" + field.tag;
+  for (const SpecField& field : fields) shown += (field.tag.empty() ? "" : "-") + field.tag;
   return shown;
 }
 

@@ -118,6 +118,7 @@ SpecField spec_field(const char* name, KeyType value);
 SpecField spec_field(const char* name, Activation value);
 SpecField spec_field(const char* name, ScanInput value);
 SpecField spec_field(const char* name, WeightRoad value);
+SpecField spec_field(const char* name, FusedType value);
 SpecField spec_field(const char* name, MmaUnit value);
 SpecField spec_field(const char* name, Reduction value);
 SpecField spec_field(const char* name, PointReduction value);

@@ -91,11 +91,16 @@ MINUET_HD Vector<Bytes> load_vector_if(bool present, const void* base, i64 byte)
     asm stays("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p " load ".u32 %0, [%1]; }"                  \
               : "+r"(v.words[0])                                                                   \
               : "l"(address), "r"(predicate));                                                     \
-  } else {                                                                                         \
-    static_assert(Bytes == 2, "whole elements");                                                   \
+  } else if constexpr (Bytes == 2) {                                                               \
     asm stays("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p " load ".u16 %0, [%1]; }"                  \
               : "+h"(v.words[0])                                                                   \
               : "l"(address), "r"(predicate));                                                     \
+  } else {                                                                                         \
+    u16 byte_of_word = 0;                                                                          \
+    asm stays("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p " load ".u8 %0, [%1]; }"                   \
+              : "+h"(byte_of_word)                                                                 \
+              : "l"(address), "r"(predicate));                                                     \
+    v.words[0] = static_cast<unsigned char>(byte_of_word);                                         \
   }
   if constexpr (Fresh) {
     MINUET_LOAD_IF("ld.global", volatile)

@@ -1,6 +1,6 @@
 // This file computes sums += a * b on the tensor cores of a warpgroup (four warps, 128 threads). `a` has 64
 // rows in registers, `b` has up to 128 columns in shared memory, both have 32 bytes along k, and the sums are
-// fp32. The instructions require exactly sm_90a.
+// fp32, or 32-bit integers for operands of 8-bit integers. The instructions require exactly sm_90a.
 //
 // Warp w holds rows 16 w to 16 w + 15 in the layout of mma(). With g = l / 4 and t = l % 4, lane l holds word
 // t + 4 (i / 2) of row g + 8 (i % 2) as a[i], and the sum of row g + 8 (i / 2) and column 8 j + 2 t + i % 2
@@ -23,13 +23,18 @@ namespace minuet {
 constexpr i32 kWarpgroup = 128;  // Gives the number of threads of a warpgroup.
 constexpr i32 kWgmmaRows = 64;
 /// Gives the number of contiguous bytes of the operand b along k, enough for two products.
-constexpr i32 kWgmmaPiece = 64;
+constexpr i32 kWgmmaPiece = 64, kWgmmaHalfPiece = 32;
 constexpr i32 kWgmmaAtom = 512;  // Gives the alignment of the operand b in bytes.
 
 /// Returns the position of byte `byte` of column `column` in a piece of the shape [columns][kWgmmaPiece]. The
 /// 16-byte units of the piece are swizzled so that eight columns cover all banks.
 MINUET_HD constexpr i32 wgmma_place(i32 column, i32 byte) {
   return column * kWgmmaPiece + (byte / 16 ^ (column / 2 & 3)) * 16 + byte % 16;
+}
+
+/// Does the same for a half piece of the shape [columns][kWgmmaHalfPiece], which is enough for one product.
+MINUET_HD constexpr i32 wgmma_place_of_half(i32 column, i32 byte) {
+  return column * kWgmmaHalfPiece + (byte / 16 ^ (column / 4 & 1)) * 16 + byte % 16;
 }
 
 #if !defined(__CUDA_ARCH__)
@@ -48,6 +53,11 @@ MINUET_DEVICE unsigned char* align_wgmma(unsigned char* begin) {
 MINUET_DEVICE u64 wgmma_operand(const unsigned char* piece) {
   constexpr u64 kSwizzle64 = u64{2} << 62, kBytesOfEightColumns = u64{8 * kWgmmaPiece / 16} << 32;
   return kSwizzle64 | kBytesOfEightColumns | u64{1} << 16 | (shared_address(piece) & 0x3ffff) >> 4;
+}
+/// Returns the operand b of a product that is a half piece, which must be aligned to half of kWgmmaAtom.
+MINUET_DEVICE u64 wgmma_operand_of_half(const unsigned char* half) {
+  constexpr u64 kSwizzle32 = u64{3} << 62, kBytesOfEightColumns = u64{8 * kWgmmaHalfPiece / 16} << 32;
+  return kSwizzle32 | kBytesOfEightColumns | u64{1} << 16 | (shared_address(half) & 0x3ffff) >> 4;
 }
 /// Returns the operand that begins `bytes` bytes after the operand `b`, in the second half of the same piece
 /// of shared memory or in another piece.
@@ -87,31 +97,67 @@ inline u64 wgmma_host_address(u64 operand) {
   return base + (((operand & 0x3fff) * 16 - base) & 0x3ffff);
 }
 
+/// Unpacks the rows of the operand a, which has an entry for each thread.
+template <class Element, i32 Depth, class Unpack>
+void wgmma_rows(const u32* const* a, Element (&rows)[kWgmmaRows][Depth], Unpack unpack) {
+  u32 words[kMmaWords];
+  for (i32 row = 0; row < kWgmmaRows; ++row) {
+    for (i32 w = 0; w < kMmaWords; ++w)
+      words[w] = a[row / 16 * 32 + row % 8 * 4 + w % 4][w / 4 * 2 + row % 16 / 8];
+    unpack(words, rows[row]);
+  }
+}
+/// Unpacks column `column` of the operand b.
+template <class Element, i32 Depth, class Unpack>
+void wgmma_column(u64 b, i32 column, Element (&elements)[Depth], Unpack unpack) {
+  const bool is_half = b >> 62 == 3;
+  const i32 pitch = is_half ? kWgmmaHalfPiece : kWgmmaPiece;
+  if ((b >> 62 != 2 && !is_half) || (b >> 32 & 0x3fff) != static_cast<u64>(8 * pitch / 16) ||
+      (b >> 49 & 7) != 0)
+    shim::fail("an operand of wgmma that is not laid out as this one is");
+  const u64 start = wgmma_host_address(b);
+  u32 words[kMmaWords];
+  for (i32 w = 0; w < kMmaWords; ++w) {
+    u64 address = start + static_cast<u64>(column * pitch + w * 4);
+    // The swizzle XORs bits 4 and 5 with bits 7 and 8, and in a half piece bit 4 with bit 7.
+    address ^= (address >> 7 & (is_half ? 1 : 3)) << 4;
+    words[w] = *reinterpret_cast<const u32*>(address);
+  }
+  unpack(words, elements);
+}
+/// Returns the sum of a row and a column among those of all threads, which have the type Sum.
+template <class Sum>
+Sum& wgmma_sum(float* const* sums, i32 row, i32 column) {
+  float* const of_thread = sums[row / 16 * 32 + row % 8 * 4 + column % 8 / 2];
+  return reinterpret_cast<Sum*>(of_thread)[column / 8 * 4 + row % 16 / 8 * 2 + column % 2];
+}
+
 /// Computes one product for all threads of a warpgroup, on the host. `sums` and `a` have 128 entries, one per
 /// thread, and `b` is the operand from wgmma_operand().
 template <DType T, i32 Columns>
 void wgmma_of_warpgroup(float* const* sums, const u32* const* a, u64 b) {
   constexpr i32 kDepth = mma_depth<T>();
-  if (b >> 62 != 2 || (b >> 32 & 0x3fff) != 8 * kWgmmaPiece / 16 || (b >> 49 & 7) != 0)
-    shim::fail("an operand of wgmma that is not laid out as this one is");
-  const u64 start = wgmma_host_address(b);
   float rows[kWgmmaRows][kDepth], column[kDepth];
-  u32 words[kMmaWords];
-  for (i32 row = 0; row < kWgmmaRows; ++row) {
-    for (i32 w = 0; w < kMmaWords; ++w)
-      words[w] = a[row / 16 * 32 + row % 8 * 4 + w % 4][w / 4 * 2 + row % 16 / 8];
-    mma_elements<T>(words, rows[row]);
-  }
+  wgmma_rows(a, rows, mma_elements<T>);
   for (i32 c = 0; c < Columns; ++c) {
-    for (i32 w = 0; w < kMmaWords; ++w) {
-      u64 address = start + static_cast<u64>(c * kWgmmaPiece + w * 4);
-      address ^= (address >> 7 & 3) << 4;  // The swizzle XORs bits 4 and 5 with bits 7 and 8.
-      words[w] = *reinterpret_cast<const u32*>(address);
-    }
-    mma_elements<T>(words, column);
+    wgmma_column(b, c, column, mma_elements<T>);
     for (i32 row = 0; row < kWgmmaRows; ++row) {
-      float& sum = sums[row / 16 * 32 + row % 8 * 4 + c % 8 / 2][c / 8 * 4 + row % 16 / 8 * 2 + c % 2];
+      float& sum = wgmma_sum<float>(sums, row, c);
       sum = shim::add_products(sum, rows[row], column, kDepth);
+    }
+  }
+}
+
+/// Does the same for integers. `sums` has the addresses of arrays of i32.
+template <DType T, i32 Columns>
+void integer_wgmma_of_warpgroup(float* const* sums, const u32* const* a, u64 b) {
+  i32 rows[kWgmmaRows][kMmaWords * 4], column[kMmaWords * 4];
+  wgmma_rows(a, rows, mma_integers<T>);
+  for (i32 c = 0; c < Columns; ++c) {
+    wgmma_column(b, c, column, mma_integers<DType::S8>);
+    for (i32 row = 0; row < kWgmmaRows; ++row) {
+      i32& sum = wgmma_sum<i32>(sums, row, c);
+      sum = add_integer_products(sum, rows[row], column);
     }
   }
 }
@@ -126,17 +172,17 @@ void wgmma_of_warpgroup(float* const* sums, const u32* const* a, u64 b) {
 #define MINUET_D6 MINUET_D5 ", %40, %41, %42, %43, %44, %45, %46, %47"
 #define MINUET_D7 MINUET_D6 ", %48, %49, %50, %51, %52, %53, %54, %55"
 #define MINUET_D8 MINUET_D7 ", %56, %57, %58, %59, %60, %61, %62, %63"
-#define MINUET_SUMS(j)                                                                          \
-  "+f"(sums[j][0]), "+f"(sums[j][1]), "+f"(sums[j][2]), "+f"(sums[j][3]), "+f"(sums[j + 1][0]), \
-      "+f"(sums[j + 1][1]), "+f"(sums[j + 1][2]), "+f"(sums[j + 1][3])
-#define MINUET_S1 MINUET_SUMS(0)
-#define MINUET_S2 MINUET_S1, MINUET_SUMS(2)
-#define MINUET_S3 MINUET_S2, MINUET_SUMS(4)
-#define MINUET_S4 MINUET_S3, MINUET_SUMS(6)
-#define MINUET_S5 MINUET_S4, MINUET_SUMS(8)
-#define MINUET_S6 MINUET_S5, MINUET_SUMS(10)
-#define MINUET_S7 MINUET_S6, MINUET_SUMS(12)
-#define MINUET_S8 MINUET_S7, MINUET_SUMS(14)
+#define MINUET_SUMS(c, j)                                                                           \
+  c(sums[j][0]), c(sums[j][1]), c(sums[j][2]), c(sums[j][3]), c(sums[j + 1][0]), c(sums[j + 1][1]), \
+      c(sums[j + 1][2]), c(sums[j + 1][3])
+#define MINUET_S1(c) MINUET_SUMS(c, 0)
+#define MINUET_S2(c) MINUET_S1(c), MINUET_SUMS(c, 2)
+#define MINUET_S3(c) MINUET_S2(c), MINUET_SUMS(c, 4)
+#define MINUET_S4(c) MINUET_S3(c), MINUET_SUMS(c, 6)
+#define MINUET_S5(c) MINUET_S4(c), MINUET_SUMS(c, 8)
+#define MINUET_S6(c) MINUET_S5(c), MINUET_SUMS(c, 10)
+#define MINUET_S7(c) MINUET_S6(c), MINUET_SUMS(c, 12)
+#define MINUET_S8(c) MINUET_S7(c), MINUET_SUMS(c, 14)
 
 /// Starts a product. All threads of the warpgroup must call it together with the same `b`. T is F16, BF16 or
 /// TF32, as for mma(). `Tiles` is the number of 8-column tiles, even and at most 16. `a` must not change
@@ -152,15 +198,15 @@ MINUET_DEVICE void wgmma(float (&sums)[Tiles][4], const u32 (&a)[4], u64 b) {
                  : s                                                                               \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                            \
   }
-#define MINUET_WGMMA_OF(types, transposes)                                                      \
-  MINUET_WGMMA(2, "16", types, MINUET_D1, MINUET_S1, "{%8, %9, %10, %11}, %12", transposes)     \
-  MINUET_WGMMA(4, "32", types, MINUET_D2, MINUET_S2, "{%16, %17, %18, %19}, %20", transposes)   \
-  MINUET_WGMMA(6, "48", types, MINUET_D3, MINUET_S3, "{%24, %25, %26, %27}, %28", transposes)   \
-  MINUET_WGMMA(8, "64", types, MINUET_D4, MINUET_S4, "{%32, %33, %34, %35}, %36", transposes)   \
-  MINUET_WGMMA(10, "80", types, MINUET_D5, MINUET_S5, "{%40, %41, %42, %43}, %44", transposes)  \
-  MINUET_WGMMA(12, "96", types, MINUET_D6, MINUET_S6, "{%48, %49, %50, %51}, %52", transposes)  \
-  MINUET_WGMMA(14, "112", types, MINUET_D7, MINUET_S7, "{%56, %57, %58, %59}, %60", transposes) \
-  MINUET_WGMMA(16, "128", types, MINUET_D8, MINUET_S8, "{%64, %65, %66, %67}, %68", transposes)
+#define MINUET_WGMMA_OF(types, transposes)                                                            \
+  MINUET_WGMMA(2, "16", types, MINUET_D1, MINUET_S1("+f"), "{%8, %9, %10, %11}, %12", transposes)     \
+  MINUET_WGMMA(4, "32", types, MINUET_D2, MINUET_S2("+f"), "{%16, %17, %18, %19}, %20", transposes)   \
+  MINUET_WGMMA(6, "48", types, MINUET_D3, MINUET_S3("+f"), "{%24, %25, %26, %27}, %28", transposes)   \
+  MINUET_WGMMA(8, "64", types, MINUET_D4, MINUET_S4("+f"), "{%32, %33, %34, %35}, %36", transposes)   \
+  MINUET_WGMMA(10, "80", types, MINUET_D5, MINUET_S5("+f"), "{%40, %41, %42, %43}, %44", transposes)  \
+  MINUET_WGMMA(12, "96", types, MINUET_D6, MINUET_S6("+f"), "{%48, %49, %50, %51}, %52", transposes)  \
+  MINUET_WGMMA(14, "112", types, MINUET_D7, MINUET_S7("+f"), "{%56, %57, %58, %59}, %60", transposes) \
+  MINUET_WGMMA(16, "128", types, MINUET_D8, MINUET_S8("+f"), "{%64, %65, %66, %67}, %68", transposes)
   if constexpr (T == DType::F16) {
     MINUET_WGMMA_OF("k16.f32.f16.f16", ", 0")
   } else if constexpr (T == DType::BF16) {
@@ -173,6 +219,41 @@ MINUET_DEVICE void wgmma(float (&sums)[Tiles][4], const u32 (&a)[4], u64 b) {
 #undef MINUET_WGMMA
 #else
   shim::wgmma(wgmma_of_warpgroup<T, Tiles * 8>, sums[0], a, b);
+#endif
+}
+
+/// Does the same for integers modulo 2^32. `a` has elements of T, which is U8 or S8, and `b` has elements of
+/// S8.
+template <DType T, i32 Tiles>
+MINUET_DEVICE void wgmma(i32 (&sums)[Tiles][4], const u32 (&a)[4], u64 b) {
+  static_assert(Tiles % 2 == 0 && Tiles <= 16, "16 to 128 columns");
+  static_assert(is_integer(T), "integers have integer sums");
+#if defined(__CUDA_ARCH__)
+#define MINUET_WGMMA(tiles, columns, type, d, s, operands)                                                   \
+  if constexpr (Tiles == tiles) {                                                                            \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k32.s32." type ".s8 {" d "}, " operands ", 1;" \
+                 : s                                                                                         \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                      \
+  }
+#define MINUET_WGMMA_OF(type)                                                            \
+  MINUET_WGMMA(2, "16", type, MINUET_D1, MINUET_S1("+r"), "{%8, %9, %10, %11}, %12")     \
+  MINUET_WGMMA(4, "32", type, MINUET_D2, MINUET_S2("+r"), "{%16, %17, %18, %19}, %20")   \
+  MINUET_WGMMA(6, "48", type, MINUET_D3, MINUET_S3("+r"), "{%24, %25, %26, %27}, %28")   \
+  MINUET_WGMMA(8, "64", type, MINUET_D4, MINUET_S4("+r"), "{%32, %33, %34, %35}, %36")   \
+  MINUET_WGMMA(10, "80", type, MINUET_D5, MINUET_S5("+r"), "{%40, %41, %42, %43}, %44")  \
+  MINUET_WGMMA(12, "96", type, MINUET_D6, MINUET_S6("+r"), "{%48, %49, %50, %51}, %52")  \
+  MINUET_WGMMA(14, "112", type, MINUET_D7, MINUET_S7("+r"), "{%56, %57, %58, %59}, %60") \
+  MINUET_WGMMA(16, "128", type, MINUET_D8, MINUET_S8("+r"), "{%64, %65, %66, %67}, %68")
+  if constexpr (T == DType::U8) {
+    MINUET_WGMMA_OF("u8")
+  } else {
+    MINUET_WGMMA_OF("s8")
+  }
+#undef MINUET_WGMMA_OF
+#undef MINUET_WGMMA
+#else
+  // The shim hands the addresses of the sums back to the function that multiplies.
+  shim::wgmma(integer_wgmma_of_warpgroup<T, Tiles * 8>, reinterpret_cast<float*>(sums[0]), a, b);
 #endif
 }
 

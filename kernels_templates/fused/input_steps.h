@@ -41,7 +41,10 @@ template <FusedSpec S, i32 Bytes, i32 Offset, i32 First = 0>
 MINUET_DEVICE void load_channels(bool present, const char* row, i32 channel, u32* words) {
   constexpr i32 kAccess = S.input_bytes < Bytes ? S.input_bytes : Bytes, kByte = Offset + First * kAccess;
   const bool is_there = present && channel + First * kAccess / dtype_bytes(S.io) < S.in_channels;
-  if constexpr (kAccess == 2) {
+  if constexpr (kAccess == 1) {
+    const u32 byte = load_vector_if<1, S.programmatic>(is_there, row, kByte).words[0];
+    words[First / 4] = First % 4 == 0 ? byte : words[First / 4] | byte << First % 4 * 8;
+  } else if constexpr (kAccess == 2) {
     const u32 half = load_vector_if<2, S.programmatic>(is_there, row, kByte).words[0];
     words[First / 2] = First % 2 == 0 ? half : words[First / 2] | half << 16;
   } else {
@@ -192,7 +195,8 @@ class InputSteps {
         if constexpr (kBytes >= 4) {
           load_channels<S, kBytes, 0>(present, row, 0, words + o * (kBytes / 4));
         } else {
-          const u32 half = load_vector_if<2, S.programmatic>(present, row, 0).words[0];
+          u32 half = 0;
+          load_channels<S, 2, 0>(present, row, 0, &half);
           words[o / 2] = o % 2 == 0 ? half : words[o / 2] | half << 16;
         }
       }

@@ -14,7 +14,7 @@ namespace minuet {
 /// of the four products, and adds them to `sum` by ordinary additions, because the additions of tensor cores
 /// truncate.
 template <FusedSpec S>
-MINUET_DEVICE void multiply(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+MINUET_DEVICE void multiply(typename FusedLane<S>::Sum (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   if constexpr (S.io == DType::F32) {
     u32 high_a[4], low_a[4], high_b[2], low_b[2];
     split_to_tf32(a, high_a, low_a);
@@ -86,7 +86,9 @@ template <FusedSpec S>
 MINUET_DEVICE void take_warpgroup_step(WeightRing<S>& ring, i32 number, InputSteps<S>& inputs,
                                        InputStep<S>& step, FusedSums<S>& sums) {
   constexpr i32 kGranules = S.step / fused_granule(S.io), kPieceBytes = S.columns * kWgmmaPiece;
-  static_assert(S.step * dtype_bytes(S.io) % kWgmmaPiece == 0, "steps of whole pieces");
+  // Only images of 8-bit elements have half pieces.
+  constexpr bool kEndsWithHalf = kGranules % 2 == 1;
+  static_assert(!kEndsWithHalf || is_integer(S.io), "steps of whole pieces");
   u32 a[kGranules][4];
   MINUET_UNROLL
   for (i32 granule = 0; granule < kGranules; ++granule) {
@@ -104,9 +106,12 @@ MINUET_DEVICE void take_warpgroup_step(WeightRing<S>& ring, i32 number, InputSte
   wgmma_fence();
   const u64 weights = wgmma_operand(ring.stage());
   MINUET_UNROLL
-  for (i32 granule = 0; granule < kGranules; ++granule)
+  for (i32 granule = 0; granule < kGranules - (kEndsWithHalf ? 1 : 0); ++granule)
     wgmma<S.io>(sums, a[granule],
                 wgmma_operand_behind(weights, granule / 2 * kPieceBytes + granule % 2 * (kWgmmaPiece / 2)));
+  if constexpr (kEndsWithHalf) {
+    wgmma<S.io>(sums, a[kGranules - 1], wgmma_operand_of_half(ring.stage() + kGranules / 2 * kPieceBytes));
+  }
   wgmma_commit();
   if constexpr (!S.early_loads) inputs.start(step);
   if constexpr (S.weights == WeightRoad::BulkRefill) ring.refill(number);

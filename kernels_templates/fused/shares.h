@@ -4,6 +4,7 @@
 // form a share.
 #pragma once
 
+#include "kernels_templates/core/integers.h"
 #include "kernels_templates/fused/thread_place.h"
 
 namespace minuet {
@@ -23,11 +24,22 @@ MINUET_DEVICE i64 share_byte(const ThreadPlace<S>& place, i32 vector) {
 MINUET_DEVICE void put_sums(unsigned char* to, const float (&sums)[4]) {
   *reinterpret_cast<Vector<16>*>(to) = from_floats<DType::F32, 16>(sums);
 }
+MINUET_DEVICE void put_sums(unsigned char* to, const i32 (&sums)[4]) {
+  Vector<16> words;
+  MINUET_UNROLL
+  for (i32 i = 0; i < 4; ++i) words.words[i] = static_cast<u32>(sums[i]);
+  *reinterpret_cast<Vector<16>*>(to) = words;
+}
 MINUET_DEVICE void add_sums(const unsigned char* from, float (&sums)[4]) {
   float part[4];
   to_floats<DType::F32>(load_shared_vector(from), part);
   MINUET_UNROLL
   for (i32 i = 0; i < 4; ++i) sums[i] += part[i];
+}
+MINUET_DEVICE void add_sums(const unsigned char* from, i32 (&sums)[4]) {
+  const Vector<16> part = load_shared_vector(from);
+  MINUET_UNROLL
+  for (i32 i = 0; i < 4; ++i) sums[i] = wrapping_sum(sums[i], static_cast<i32>(part.words[i]));
 }
 
 /// Adds the sums of the other shares to those of the first share. A share is the warps of a block that take

@@ -34,6 +34,11 @@ struct ThreadPlace {
   static_assert(!S.shortcut || (!FusedDepth<S>::kFolds && S.volume % 2 == 1 && !S.residual),
                 "a shortcut has an offset in the middle, and steps of its own");
   static_assert(!S.shortcut || !S.second_output, "the blocks of a shortcut write one output");
+  static_assert(!S.shortcut || is_integer(S.io) || !has_integers(S),
+                "a shortcut has no factor of its output");
+  static_assert(!is_integer(S.io) || S.scale_shift, "8-bit inputs have a scale");
+  static_assert(!S.residual || is_integer(fused_residual_type(S)) == is_integer(S.io),
+                "the residual has 8 bits if the input has");
 
   i32 lane, row_warp;
   /// Gives the warp's number among the S.split warps that compute the same rows and take the steps in turn,
@@ -129,6 +134,16 @@ MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const ThreadPlace
   return masks;
 }
 
+/// Gives the type of the sums, which is a 32-bit integer for an input of 8 bits.
+template <bool OfIntegers>
+struct FusedSum {
+  using Type = float;
+};
+template <>
+struct FusedSum<true> {
+  using Type = i32;
+};
+
 /// Describes the sums of one lane. These are two output channels of each tile (fused_tile()), for kQueries
 /// queries.
 template <FusedSpec S>
@@ -137,18 +152,24 @@ struct FusedLane {
   static constexpr i32 kTiles = S.columns / fused_tile(S);
   static constexpr i32 kQueries = 2 * (kOfWarp ? S.row_tiles : 1);
   static constexpr i32 kVectors = kQueries / 2;  // Gives the number of vectors of four sums per tile.
-  using Sums = float[kTiles * kVectors][4];
+  using Sum = typename FusedSum<is_integer(S.io)>::Type;
+  using Sums = Sum[kTiles * kVectors][4];
 
   MINUET_HD static i32 part(i32 lane) { return kOfWarp ? lane / 4 : lane % 4; }
   /// Returns the index, among the warp's queries, of a lane's query q.
   MINUET_HD static i32 query(i32 lane, i32 q) {
     return kOfWarp ? q / 2 * 8 + lane % 4 * 2 + q % 2 : q * 8 + lane / 4;
   }
-  MINUET_HD static float value(const Sums& sums, i32 tile, i32 q, i32 channel) {
+  MINUET_HD static Sum value(const Sums& sums, i32 tile, i32 q, i32 channel) {
     return kOfWarp ? sums[tile * kVectors + q / 2][channel * 2 + q % 2] : sums[tile][q * 2 + channel];
   }
-  MINUET_HD static void set_value(Sums& sums, i32 tile, i32 q, i32 channel, float value) {
-    (kOfWarp ? sums[tile * kVectors + q / 2][channel * 2 + q % 2] : sums[tile][q * 2 + channel]) = value;
+  /// Keeps a number in the place of a sum, from which result() gets it back.
+  MINUET_HD static void set_result(Sums& sums, i32 tile, i32 q, i32 channel, float value) {
+    (kOfWarp ? sums[tile * kVectors + q / 2][channel * 2 + q % 2] : sums[tile][q * 2 + channel]) =
+        __builtin_bit_cast(Sum, value);
+  }
+  MINUET_HD static float result(const Sums& sums, i32 tile, i32 q, i32 channel) {
+    return __builtin_bit_cast(float, value(sums, tile, q, channel));
   }
 };
 

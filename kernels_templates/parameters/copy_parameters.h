@@ -76,6 +76,9 @@ MINUET_HD float round_element(DType dtype, float value) {
       return from_f16(to_f16(value));
     case DType::BF16:
       return from_bf16(to_bf16(value));
+    case DType::U8:
+    case DType::S8:
+      break;  // Integers have a scale, so the host makes the image of 8-bit weights.
   }
   return value;
 }

@@ -1,11 +1,12 @@
-// This file has the only list of element types. Every property that depends on the type alone is a column of
-// the list. Element (shared/elements.h) converts elements of a type. Other code reads a column or switches
+// This file has the only lists of element types. Every property that depends on the type alone is a column of
+// the lists. Element (shared/elements.h) converts elements of a type. Other code reads a column or switches
 // over all types, so that a new row does not compile until every such place handles it.
 #pragma once
 
 #include "kernels_templates/shared/macros.h"
 
-/// Calls ROW(type, name, storage, bytes, overflow, cuda, compute) for each element type:
+/// Calls ROW(type, name, storage, bytes, overflow, cuda, compute) for each floating-point type. A plan has
+/// one of these types, and so do the tensors that callers give it:
 /// - `type` is the enumerator of DType, and the type's name in kernel names and safetensors files. The C ABI
 ///   calls it MINUET_<type>.
 /// - `name` is the name that users see and that tuning entries store.
@@ -21,12 +22,21 @@
   ROW(F16, "fp16", F16, 2, 0x477ff000u, CUDA_R_16F, CUBLAS_COMPUTE_32F)            \
   ROW(BF16, "bf16", BF16, 2, 0x7f7f8000u, CUDA_R_16BF, CUBLAS_COMPUTE_32F)
 
+/// Does the same for each integer type, which has no cuBLASLt types. Only features between the layers of a
+/// plan have these types, and only the fused kernel and the copies of rows read and write them. The scale of
+/// a tensor is known to the host alone. No number overflows, because what is stored is limited to the type's
+/// range, which is 0 to 255 for U8 and -127 to 127 for S8.
+#define MINUET_INTEGER_DTYPES(ROW)  \
+  ROW(U8, "u8", U8, 1, 0xffffffffu) \
+  ROW(S8, "s8", S8, 1, 0xffffffffu)
+
 namespace minuet {
 
 /// Selects the type of features and weights. TF32 means fp32 in memory, with GEMM operands rounded to tf32.
+/// The floating-point types come first.
 enum class DType : i32 {
 #define MINUET_DTYPE_ROW(type, ...) type,
-  MINUET_DTYPES(MINUET_DTYPE_ROW)
+  MINUET_DTYPES(MINUET_DTYPE_ROW) MINUET_INTEGER_DTYPES(MINUET_DTYPE_ROW)
 #undef MINUET_DTYPE_ROW
 };
 
@@ -36,6 +46,7 @@ MINUET_HD constexpr i32 dtype_bytes(DType type) {
   case DType::type:                                       \
     return bytes;
     MINUET_DTYPES(MINUET_DTYPE_ROW)
+    MINUET_INTEGER_DTYPES(MINUET_DTYPE_ROW)
 #undef MINUET_DTYPE_ROW
   }
   return 0;
@@ -47,6 +58,7 @@ MINUET_HD constexpr DType storage_type(DType type) {
   case DType::type:                                \
     return DType::storage;
     MINUET_DTYPES(MINUET_DTYPE_ROW)
+    MINUET_INTEGER_DTYPES(MINUET_DTYPE_ROW)
 #undef MINUET_DTYPE_ROW
   }
   return type;
@@ -58,10 +70,15 @@ MINUET_HD constexpr u32 overflow_bits(DType type) {
   case DType::type:                                                 \
     return overflow;
     MINUET_DTYPES(MINUET_DTYPE_ROW)
+    MINUET_INTEGER_DTYPES(MINUET_DTYPE_ROW)
 #undef MINUET_DTYPE_ROW
   }
   return 0;
 }
+
+/// Returns true for the types whose elements are integers, of which a plan's features have none at its
+/// borders.
+MINUET_HD constexpr bool is_integer(DType type) { return type == DType::U8 || type == DType::S8; }
 
 /// Returns true if an fp32 number with these bits is infinite or NaN when it is stored in the type.
 MINUET_HD constexpr bool overflows(DType type, u32 bits) {
@@ -73,6 +90,7 @@ MINUET_HD constexpr bool overflows(DType type, u32 bits) {
 MINUET_HD constexpr bool rounds_operands(DType type) { return storage_type(type) != type; }
 
 #if !defined(__CUDA_ARCH__)  // A device compiler would put these arrays into every kernel.
+/// Lists the types that a plan can have.
 constexpr DType kDTypes[] = {
 #define MINUET_DTYPE_ROW(type, ...) DType::type,
     MINUET_DTYPES(MINUET_DTYPE_ROW)
@@ -82,12 +100,12 @@ constexpr i32 kDTypeCount = sizeof(kDTypes) / sizeof(kDTypes[0]);
 /// Lists the names of the types, indexed by DType. An example is "fp16" here and "F16" in kDTypeEnumerators.
 constexpr const char* kDTypeNames[] = {
 #define MINUET_DTYPE_ROW(type, name, ...) name,
-    MINUET_DTYPES(MINUET_DTYPE_ROW)
+    MINUET_DTYPES(MINUET_DTYPE_ROW) MINUET_INTEGER_DTYPES(MINUET_DTYPE_ROW)
 #undef MINUET_DTYPE_ROW
 };
 constexpr const char* kDTypeEnumerators[] = {
 #define MINUET_DTYPE_ROW(type, ...) #type,
-    MINUET_DTYPES(MINUET_DTYPE_ROW)
+    MINUET_DTYPES(MINUET_DTYPE_ROW) MINUET_INTEGER_DTYPES(MINUET_DTYPE_ROW)
 #undef MINUET_DTYPE_ROW
 };
 #endif

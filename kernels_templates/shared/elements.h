@@ -14,7 +14,7 @@ namespace minuet {
 
 /// Describes an element type. Stored is the type in memory. load() and store() convert from it to fp32 and
 /// back. operand() returns the fp32 number that a GEMM multiplies. kLargest is the largest finite number. A
-/// type without a specialisation does not compile.
+/// type without a specialisation, such as an integer type, does not compile.
 template <DType T>
 struct Element;
 
@@ -91,7 +91,8 @@ struct Element<DType::BF16> {
   [[gnu::always_inline]] static float operand(u16 stored) { return load(stored); }
 };
 
-/// Calls body.template operator()<T>() with T = `type`, which is known only at run time.
+/// Calls body.template operator()<T>() with T = `type`, which is known only at run time and must be a
+/// floating-point type.
 template <class Body>
 constexpr decltype(auto) with_dtype(DType type, const Body& body) {
   switch (type) {
@@ -100,6 +101,9 @@ constexpr decltype(auto) with_dtype(DType type, const Body& body) {
     return body.template operator()<DType::type>();
     MINUET_DTYPES(MINUET_DTYPE_ROW)
 #undef MINUET_DTYPE_ROW
+    case DType::U8:
+    case DType::S8:
+      break;
   }
   __builtin_unreachable();
 }

@@ -9,7 +9,7 @@
 // memory. Elements along the depth are ordered like the input of a lane: lane % 4 selects 16 consecutive
 // bytes of each 64 bytes, of which words 0 and 1 are for the first product, and words 2 and 3 for the second.
 // If the depth of a step ends with 32 bytes, a lane has 8 consecutive bytes of them. Columns are ordered so
-// that a lane's sums are as many consecutive channels as fit in 16 bytes.
+// that a lane's sums are as many consecutive channels as fit in 16 bytes, and at most eight.
 #pragma once
 
 #include "kernels_templates/shared/fused_kernels.h"
@@ -34,7 +34,13 @@ struct FusedImage {
   bool operator==(const FusedImage&) const = default;
 };
 MINUET_HD constexpr FusedImage image_of(const FusedSpec& spec) {
-  return {spec.io, spec.in_channels, spec.out_channels, spec.volume, spec.step, spec.columns, spec.unit};
+  return {is_integer(spec.io) ? DType::S8 : spec.io,
+          spec.in_channels,
+          spec.out_channels,
+          spec.volume,
+          spec.step,
+          spec.columns,
+          spec.unit};
 }
 
 /// The Spec of a kernel describes one launch.
@@ -110,9 +116,15 @@ MINUET_HD constexpr FusedPlacesOfVector fused_places_of_lane(const Spec& spec, i
   return {{word, word, word + 1, word + 1}, {even, odd, even, odd}};
 }
 /// Returns the places of a vector of an image for warpgroups, whose 64-byte pieces wgmma_place()
-/// (core/wgmma.h) swizzles.
+/// (core/wgmma.h) swizzles. A stage of 8-bit elements may end with a half piece.
 template <class Spec>
 MINUET_HD constexpr FusedPlacesOfVector fused_places_of_swizzled(const Spec& spec, i32 vector) {
+  const i32 pieces = spec.step * dtype_bytes(spec.io) / 64, in_half = vector - pieces * spec.columns * 4;
+  if (in_half >= 0) {
+    const i32 number = in_half / 2, column = fused_column(spec, number / 8, number % 8);
+    const i32 word = pieces * 16 + (in_half % 2 ^ (number / 4 & 1));
+    return {{word, word + 2, word + 4, word + 6}, {column, column, column, column}};
+  }
   const i32 number = vector / 4 % spec.columns, piece = vector / 4 / spec.columns;
   const i32 k = vector % 4 * 4 ^ (number / 2 & 3) * 4;
   const i32 column = fused_column(spec, number / 8, number % 8);

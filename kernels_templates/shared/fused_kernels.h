@@ -29,8 +29,33 @@ enum class MmaUnit : i32 {
   Warpgroup
 };
 
+/// Selects the type of the elements of a tensor other than the input.
+enum class FusedType : i32 { OfInput, F32, F16, BF16, U8, S8 };
+MINUET_HD constexpr DType type_of(FusedType type, DType input) {
+  switch (type) {
+    case FusedType::F32:
+      return DType::F32;
+    case FusedType::F16:
+      return DType::F16;
+    case FusedType::BF16:
+      return DType::BF16;
+    case FusedType::U8:
+      return DType::U8;
+    case FusedType::S8:
+      return DType::S8;
+    case FusedType::OfInput:
+      break;
+  }
+  return input;
+}
+
 struct FusedSpec {
-  DType io = DType::F16;
+  DType io = DType::F16;  // Gives the type of the input. The weights of an input of 8 bits are S8.
+  // These give the types of the output, of the residual and of the second output. A residual has 8 bits if
+  // the input has, and only then.
+  FusedType output_type = FusedType::OfInput, residual_type = FusedType::OfInput;
+  FusedType second_type = FusedType::OfInput;
+  FusedType shortcut_type = FusedType::OfInput;  // Gives the type of the output of a shortcut.
   i32 in_channels = 64, out_channels = 64;
   i32 volume = 27;    // Gives the number of offsets of the convolution kernel.
   i32 step = 64;      // Gives the number of depth elements (offset, input channel) that one step processes.
@@ -62,10 +87,11 @@ struct FusedSpec {
   /// Gives the width in bytes of the widest access, at most 16, that divides the start and the length of
   /// every input row.
   i32 input_bytes = 16;
-  /// Gives the width in bytes of the widest access, at most 16, that divides the start and the length of
-  /// every output and residual row.
+  /// Gives the width in bytes of an access to an output row. It is the widest one, such that accesses to as
+  /// many elements of any output and residual row are at most 16 bytes wide, and divide the start and the
+  /// length of the row.
   i32 output_bytes = 16;
-  bool scale_shift = true;
+  bool scale_shift = true;  // Is true if the input has 8 bits.
   bool residual = false;
   /// True means that additional blocks compute a 1x1 convolution of the same input and channels.
   bool shortcut = false;
@@ -77,23 +103,64 @@ struct FusedSpec {
   bool operator==(const FusedSpec&) const = default;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
-    visitor("io", io), visitor("in_channels", in_channels), visitor("out_channels", out_channels),
-        visitor("volume", volume), visitor("step", step), visitor("columns", columns),
-        visitor("row_tiles", row_tiles), visitor("warps", warps), visitor("split", split),
-        visitor("cluster", cluster), visitor("prefetch", prefetch), visitor("stages", stages),
-        visitor("blocks", blocks), visitor("weights", weights), visitor("unit", unit),
-        visitor("early_loads", early_loads), visitor("staged_rows", staged_rows),
-        visitor("programmatic", programmatic), visitor("input_bytes", input_bytes),
-        visitor("output_bytes", output_bytes), visitor("scale_shift", scale_shift),
-        visitor("residual", residual), visitor("shortcut", shortcut), visitor("activation", activation),
-        visitor("second_output", second_output), visitor("second_activation", second_activation);
+    visitor("io", io), visitor("output_type", output_type), visitor("residual_type", residual_type),
+        visitor("second_type", second_type), visitor("shortcut_type", shortcut_type),
+        visitor("in_channels", in_channels), visitor("out_channels", out_channels), visitor("volume", volume),
+        visitor("step", step), visitor("columns", columns), visitor("row_tiles", row_tiles),
+        visitor("warps", warps), visitor("split", split), visitor("cluster", cluster),
+        visitor("prefetch", prefetch), visitor("stages", stages), visitor("blocks", blocks),
+        visitor("weights", weights), visitor("unit", unit), visitor("early_loads", early_loads),
+        visitor("staged_rows", staged_rows), visitor("programmatic", programmatic),
+        visitor("input_bytes", input_bytes), visitor("output_bytes", output_bytes),
+        visitor("scale_shift", scale_shift), visitor("residual", residual), visitor("shortcut", shortcut),
+        visitor("activation", activation), visitor("second_output", second_output),
+        visitor("second_activation", second_activation);
   }
 };
+
+// The following functions return the types of the elements of a kernel's tensors.
+MINUET_HD constexpr DType fused_output_type(const FusedSpec& spec) {
+  return type_of(spec.output_type, spec.io);
+}
+MINUET_HD constexpr DType fused_residual_type(const FusedSpec& spec) {
+  return type_of(spec.residual_type, spec.io);
+}
+MINUET_HD constexpr DType fused_second_type(const FusedSpec& spec) {
+  return type_of(spec.second_type, spec.io);
+}
+MINUET_HD constexpr DType fused_shortcut_type(const FusedSpec& spec) {
+  return type_of(spec.shortcut_type, spec.io);
+}
+/// Returns true if a tensor of the kernel has 8-bit elements.
+MINUET_HD constexpr bool has_integers(const FusedSpec& spec) {
+  return is_integer(spec.io) || is_integer(fused_output_type(spec)) ||
+         is_integer(fused_residual_type(spec)) || is_integer(fused_second_type(spec)) ||
+         is_integer(fused_shortcut_type(spec));
+}
+/// Returns the number of elements of an access to an output row.
+MINUET_HD constexpr i32 fused_access(const FusedSpec& spec) {
+  return spec.output_bytes / dtype_bytes(fused_output_type(spec));
+}
+/// Returns true if a positive factor in front of the activation is the same as one behind it.
+MINUET_HD constexpr bool commutes_with_factors(Activation activation) {
+  return activation == Activation::None || activation == Activation::ReLU;
+}
+/// Returns true if the kernel multiplies the activated numbers of an 8-bit output by
+/// FusedParams::output_factor. Otherwise FusedParams::scale contains the factor.
+MINUET_HD constexpr bool scales_output(const FusedSpec& spec) {
+  return is_integer(fused_output_type(spec)) &&
+         (!is_integer(spec.io) || !commutes_with_factors(spec.activation));
+}
+/// Does the same for the second output and FusedParams::second_factor.
+MINUET_HD constexpr bool scales_second(const FusedSpec& spec) {
+  return is_integer(fused_second_type(spec)) && !commutes_with_factors(spec.second_activation);
+}
 
 /// Describes a residual block's shortcut convolution. Additional thread blocks compute it in the launch of
 /// the residual block's first layer. These blocks do not form clusters that share rows. The shortcut uses the
 /// middle offset of the kernel, at which each query is its own source. It applies scale and shift if the Spec
-/// has them, and no activation.
+/// has them, and no activation. They are applied as FusedParams::scale says. If its output has 8 bits, the
+/// input has 8 bits too, and the scale contains the factor of the output.
 struct FusedShortcut {
   /// Gives the index of the first thread block that computes the shortcut, which is fused_blocks().
   u32 first_block;
@@ -138,10 +205,15 @@ struct FusedParams {
   /// Points to the image (fused_image.h) of weights of the shape [volume][in_channels][out_channels], aligned
   /// to 16 bytes.
   const void* weights;
-  /// Has out_channels elements and is aligned to 16 bytes, as is `shift`. Both are null if the Spec has no
-  /// scale.
+  /// Has out_channels elements and is aligned to 16 bytes, as are `shift` and `residual_factor`. Scale and
+  /// shift are null if the Spec has no scale.
+  ///
+  /// If the input has 8 bits, the products are added to a 32-bit integer that starts at the integer nearest
+  /// to residual * residual_factor + shift, rounded once, with 0 for a residual that is not there. The result
+  /// is the fp32 number nearest to the sum, times `scale`.
   const float* scale;
   const float* shift;
+  const float* residual_factor;
   const void* residual;
   i32 residual_ld;
   void* output;
@@ -151,6 +223,8 @@ struct FusedParams {
   u32* overflow;
   u32 overflow_mark;       // Gives the value to store in *overflow, which must not be 0.
   float slope;             // Gives the slope of the leaky ReLU. Other activations do not read it.
+  float output_factor;     // The kernel reads it only if scales_output(spec).
+  float second_factor;     // The kernel reads it only if scales_second(spec).
   FusedShortcut shortcut;  // The kernel reads it only if the Spec has a shortcut.
   SecondOutput second;
 };
@@ -199,7 +273,7 @@ MINUET_HD constexpr i32 block_order_of(const FusedSpec& spec) {
 // (offset, input channel).
 
 /// Returns the number of elements in 32 bytes along the depth, which is the depth of one tensor core product.
-/// It is 16 for elements of 16 bits and 8 for elements of 32 bits.
+/// It is 32 for elements of 8 bits, 16 for elements of 16 bits, and 8 for elements of 32 bits.
 MINUET_HD constexpr i32 fused_granule(DType io) { return 32 / dtype_bytes(io); }
 
 /// Returns true if the 16 bytes of input that a lane loads at once hold all input channels, so that steps
@@ -224,7 +298,8 @@ MINUET_HD constexpr bool fused_stages_rows(const FusedSpec& spec) {
 /// padding with zeros.
 MINUET_HD constexpr i32 fused_offset_depth(DType io, i32 in_channels, i32 step) {
   if (!folds_offsets(io, in_channels)) return (in_channels + step - 1) / step * step;
-  i32 power = 1;
+  // A lane loads at least two bytes at once.
+  i32 power = dtype_bytes(io) == 1 ? 2 : 1;
   while (power < in_channels) power *= 2;
   return power;
 }
@@ -267,7 +342,7 @@ MINUET_HD constexpr i32 fused_stage_bytes(const Spec& spec) {
 
 // The following functions describe the columns of a block, which are its output channels. Products compute
 // tiles of columns, of which a lane holds two columns each. The channels of some tiles are interleaved, so
-// that a lane holds as many consecutive channels as fit in 16 bytes.
+// that a lane holds as many consecutive channels as fit in 16 bytes, and at most eight.
 
 /// Returns the number of columns of a tile.
 template <class Spec>
@@ -283,7 +358,8 @@ struct FusedColumnGroup {
 };
 template <class Spec>
 MINUET_HD constexpr FusedColumnGroup fused_column_group(const Spec& spec, i32 tile) {
-  i32 first = 0, tiles = 8 / dtype_bytes(spec.io);
+  // Fewer and larger groups of 8-bit elements would be too few for the blocks of a cluster.
+  i32 first = 0, tiles = dtype_bytes(spec.io) == 1 ? 4 : 8 / dtype_bytes(spec.io);
   for (i32 number = 0;; ++number) {
     while (first + tiles > spec.columns / fused_tile(spec)) tiles /= 2;
     if (tile < first + tiles) return {first, tiles, number};

@@ -18,6 +18,9 @@ cudaDataType_t data_type(DType type) {
     return cuda;
     MINUET_DTYPES(MINUET_DTYPE_ROW)
 #undef MINUET_DTYPE_ROW
+    case DType::U8:
+    case DType::S8:
+      break;  // GEMMs of cuBLASLt multiply no integers.
   }
   return CUDA_R_32F;
 }

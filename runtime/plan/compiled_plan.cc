@@ -351,13 +351,17 @@ i64 image_bytes(const ProgramLayer& layer, const ParameterImage& image) {
       return counts.scale * i64{sizeof(float)};
     case ParameterPart::Shift:
       return counts.shift * i64{sizeof(float)};
+    case ParameterPart::ResidualFactor:
+      return counts.residual_factor * i64{sizeof(float)};
   }
   return 0;
 }
 
 void write_image(const LayerParameters& layer, const ParameterImage& image, char* target) {
   if (image.part == ParameterPart::Weight) return image.weight.write(layer.weight, target);
-  const std::vector<float>& values = image.part == ParameterPart::Scale ? layer.scale : layer.shift;
+  const std::vector<float>& values = image.part == ParameterPart::Scale   ? layer.scale
+                                     : image.part == ParameterPart::Shift ? layer.shift
+                                                                          : layer.residual_factor;
   store_values(DType::F32, values.data(), values.size(), target);
 }
 

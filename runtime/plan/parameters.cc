@@ -65,10 +65,11 @@ ParameterCounts parameter_counts(const ProgramLayer& layer) {
   const ConvolutionProblem* const problem = convolution_of(layer);
   if (problem == nullptr) {
     const i64 numbers = static_cast<i64>(layer.affines.size()) * input_channels(layer);
-    return {0, numbers, numbers};
+    return {0, numbers, numbers, 0};
   }
-  const i64 channels = problem->out_channels, affine = problem->scale_shift ? channels : 0;
-  return {weight_numbers(*problem), affine, affine};
+  const i64 channels = problem->out_channels,
+            affine = problem->scale_shift || problem->input_type ? channels : 0;
+  return {weight_numbers(*problem), affine, affine, problem->residual_type ? channels : 0};
 }
 
 std::optional<std::size_t> find_lost(DType dtype, llvm::ArrayRef<float> values) {

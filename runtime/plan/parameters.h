@@ -20,11 +20,12 @@ struct LayerParameters {
   std::vector<float> weight;  // The shape is [volume, in_channels / groups, out_channels].
   std::vector<float> scale;   // Holds [out_channels] numbers, or none if there is no scale and shift.
   std::vector<float> shift;
+  std::vector<float> residual_factor;  // Holds [out_channels] numbers if the residual has 8-bit elements.
 };
 
 /// Holds the number of elements of each vector of LayerParameters.
 struct ParameterCounts {
-  i64 weight = 0, scale = 0, shift = 0;
+  i64 weight = 0, scale = 0, shift = 0, residual_factor = 0;
 };
 /// Returns the numbers for a layer with a valid problem. The weight has less than 2^53 elements.
 ParameterCounts parameter_counts(const ProgramLayer& layer);

@@ -223,6 +223,34 @@ void leaky_relu(float slope, float* values, i64 count) {
   for (i64 i = 0; i < count; ++i) values[i] = values[i] < 0 ? values[i] * slope : values[i];
 }
 
+template <class Input>
+void add_integer_row(const Input* input, const signed char* weights, i32* sums, i64 in, i64 out) {
+  i64 c = 0;
+  // Four inputs at a time, so that a sum is loaded and stored once for them. Unsigned sums may wrap around.
+  for (; c + 4 <= in; c += 4) {
+    const signed char* const w = weights + c * out;
+    const i32 a = input[c], b = input[c + 1], d = input[c + 2], e = input[c + 3];
+    if ((a | b | d | e) == 0) continue;
+    for (i64 o = 0; o < out; ++o) {
+      const i32 products = a * w[o] + b * w[out + o] + d * w[2 * out + o] + e * w[3 * out + o];
+      sums[o] = static_cast<i32>(static_cast<u32>(sums[o]) + static_cast<u32>(products));
+    }
+  }
+  for (; c < in; ++c) {
+    const i32 a = input[c];
+    for (i64 o = 0; o < out; ++o)
+      sums[o] = static_cast<i32>(static_cast<u32>(sums[o]) + static_cast<u32>(a * weights[c * out + o]));
+  }
+}
+
+void add_integers(DType type, const void* input, const signed char* weights, i32* sums, i64 in, i64 out) {
+  if (type == DType::U8) {
+    add_integer_row(static_cast<const unsigned char*>(input), weights, sums, in, out);
+  } else {
+    add_integer_row(static_cast<const signed char*>(input), weights, sums, in, out);
+  }
+}
+
 #if defined(__AVX512F__)
 constexpr const char* kName = "AVX-512";
 #elif defined(__AVX2__)
@@ -230,8 +258,8 @@ constexpr const char* kName = "AVX2";
 #else
 constexpr const char* kName = "baseline";
 #endif
-constexpr VectorKernels kKernels{kName,      gemm, widen,       narrow, round,
-                                 all_finite, add,  scale_shift, relu,   leaky_relu};
+constexpr VectorKernels kKernels{kName, gemm,        widen, narrow,     round,       all_finite,
+                                 add,   scale_shift, relu,  leaky_relu, add_integers};
 
 }  // namespace
 

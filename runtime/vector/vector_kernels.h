@@ -29,6 +29,8 @@ struct VectorKernels {
   void (*relu)(float* values, i64 count);
   /// Multiplies negative values by `slope`, and keeps NaN.
   void (*leaky_relu)(float slope, float* values, i64 count);
+  /// Adds the product of a row `input` of `in` elements of U8 or S8 and of weights [in, out] to `sums`.
+  void (*add_integers)(DType type, const void* input, const signed char* weights, i32* sums, i64 in, i64 out);
 };
 
 enum class VectorSet : i32 { Best, Baseline, Avx2, Avx512 };

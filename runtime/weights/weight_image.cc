@@ -1,5 +1,8 @@
 #include "runtime/weights/weight_image.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "codegen/choose/ops/depthwise.h"
 #include "runtime/weights/rounding.h"
 
@@ -7,10 +10,18 @@ namespace minuet {
 
 namespace {
 
+/// Stores values in the format of the type, which may be S8.
+void store(DType type, const std::vector<float>& values, char* target) {
+  if (type != DType::S8) return store_values(type, values.data(), values.size(), target);
+  std::transform(values.begin(), values.end(), target,
+                 [](float value) { return static_cast<char>(static_cast<std::int8_t>(value)); });
+}
+
 /// Returns the images of a convolution's own parameters, and of the scale and the shift of its second output.
 std::vector<ParameterImage> convolution_images(const ConvolutionProblem& problem, const WeightImage& weight) {
   std::vector<ParameterImage> images{
       {0, ParameterPart::Weight, weight}, {0, ParameterPart::Scale, {}}, {0, ParameterPart::Shift, {}}};
+  if (problem.residual_type) images.push_back({0, ParameterPart::ResidualFactor, {}});
   if (problem.second_output) {
     images.insert(images.end(), {{1, ParameterPart::Scale, {}}, {1, ParameterPart::Shift, {}}});
   }
@@ -28,7 +39,7 @@ std::vector<ParameterImage> gmas_images(const OpChoice& choice, DType type, llvm
 std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llvm::StringRef arch) {
   const FusedChoice& fused = choice.get<FusedChoice>();
   const ConvolutionProblem& problem = fused.problem;
-  WeightImage weight{type, weight_numbers(problem), {}};
+  WeightImage weight{problem.input_type ? DType::S8 : type, weight_numbers(problem), {}};
   if (!arch.empty()) {
     weight.fused = image_of(fused.fused);
     weight.fused->launches = launches_of(fused);
@@ -38,7 +49,7 @@ std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llv
   if (!fused.fused.shortcut) return images;
   FusedSpec spec = fused.fused;
   spec.volume = 1;
-  const WeightImage shortcut{type, i64{spec.in_channels} * spec.out_channels, image_of(spec)};
+  const WeightImage shortcut{weight.type, i64{spec.in_channels} * spec.out_channels, image_of(spec)};
   images.insert(
       images.end(),
       {{1, ParameterPart::Weight, shortcut}, {1, ParameterPart::Scale, {}}, {1, ParameterPart::Shift, {}}});
@@ -62,7 +73,7 @@ std::vector<ParameterImage> parameter_images(const OpChoice& choice, DType type,
 i64 WeightImage::bytes() const { return fused ? fused_image_bytes(*fused) : numbers * dtype_bytes(type); }
 
 void WeightImage::write(const std::vector<float>& weight, char* image) const {
-  if (!fused) return store_values(type, weight.data(), weight.size(), image);
+  if (!fused) return store(type, weight, image);
   const i32 per_word = 4 / dtype_bytes(type);
   const FusedImageShape shape = fused_image_shape(*fused);
   // The places of vectors are the same in every stage.
@@ -84,7 +95,7 @@ void WeightImage::write(const std::vector<float>& weight, char* image) const {
         }
       }
     }
-    store_values(type, values.data(), values.size(), image + i64{number} * shape.stage_vectors * 16);
+    store(type, values, image + i64{number} * shape.stage_vectors * 16);
   }
 }
 

@@ -19,10 +19,13 @@ struct WeightImage {
 
   bool operator==(const WeightImage&) const = default;
   i64 bytes() const;
+  /// If the type is S8, the numbers of `weight` must be integers from -127 to 127 (quantized_weight.h).
   void write(const std::vector<float>& weight, char* image) const;
 };
 
-enum class ParameterPart : i32 { Weight, Scale, Shift };
+/// ResidualFactor is QuantizedParameters::residual_factor. If the input has 8 bits, Scale and Shift are
+/// QuantizedParameters::factor and QuantizedParameters::shift.
+enum class ParameterPart : i32 { Weight, Scale, Shift, ResidualFactor };
 
 /// Describes one block of parameters that the kernels of a choice read.
 struct ParameterImage {
@@ -30,7 +33,7 @@ struct ParameterImage {
   /// in the program, which the choice's kernels compute too.
   i32 ahead = 0;
   ParameterPart part = ParameterPart::Weight;
-  WeightImage weight;  // Applies only to a weight. Scales and shifts are fp32 in their own order.
+  WeightImage weight;  // Applies only to a weight. The other parts are fp32 in their own order.
 
   bool operator==(const ParameterImage&) const = default;
 };

@@ -235,6 +235,10 @@ const char* dtype_name(DType type) {
       return "f16";
     case DType::BF16:
       return "bf16";
+    case DType::U8:
+      return "u8";
+    case DType::S8:
+      return "s8";
   }
   return "?";
 }

@@ -56,6 +56,13 @@ struct FusedShapeOfMap {
   i64 stride_padding = 3;
 };
 
+/// The widest access to rows of so many channels.
+constexpr i32 access_of(DType io, i32 channels) {
+  i32 bytes = 16;
+  while (channels * dtype_bytes(io) % bytes != 0) bytes /= 2;
+  return bytes;
+}
+
 /// Of the layer that a shortcut is: its offset is the one in the middle of the kernel.
 constexpr FusedSpec shortcut_of(FusedSpec spec) {
   spec.volume = 1;

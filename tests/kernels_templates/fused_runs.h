@@ -201,11 +201,4 @@ void expect_edges(i64 rows, const FusedShapeOfMap& late, int turns) {
   for (int turn = 2; turn < turns; ++turn) expect_fused<S>(late, turn);
 }
 
-/// The widest access to rows of so many channels.
-constexpr i32 access_of(DType io, i32 channels) {
-  i32 bytes = 16;
-  while (channels * dtype_bytes(io) % bytes != 0) bytes /= 2;
-  return bytes;
-}
-
 }  // namespace minuet

@@ -97,12 +97,33 @@ void multiply_tf32(const MmaParams& p) {
   }
 }
 
+/// "Matrix Fragments for mma.m16n8k32", of .s8 and of T. The sums are a[16][32] * b[32][8].
+template <DType T>
+void multiply_8_bits(const MmaParams& p) {
+  const i32 lane = static_cast<i32>(threadIdx.x), group = lane >> 2, in_group = lane & 3;
+  u32 a[4] = {}, b[2] = {};
+  i32 c[4];
+  const auto put = [](u32& word, i32 i, float value) {
+    word |= (static_cast<u32>(static_cast<i32>(value)) & 0xffu) << (i & 3) * 8;
+  };
+  for (i32 i = 0; i < 16; ++i) {
+    const i32 row = i < 4 || (i >= 8 && i < 12) ? group : group + 8;
+    put(a[i / 4], i, p.a[row * 32 + in_group * 4 + (i & 3) + (i >= 8 ? 16 : 0)]);
+  }
+  for (i32 i = 0; i < 8; ++i) put(b[i / 4], i, p.b[(in_group * 4 + (i & 3) + (i >= 4 ? 16 : 0)) * 8 + group]);
+  const auto place = [&](i32 i) { return (i < 2 ? group : group + 8) * 8 + in_group * 2 + (i & 1); };
+  for (i32 i = 0; i < 4; ++i) c[i] = static_cast<i32>(p.sum[place(i)]);
+  mma<T>(c, a, b);
+  for (i32 i = 0; i < 4; ++i) p.sum[place(i)] = static_cast<float>(c[i]);
+}
+
 /// Small whole numbers: every product and sum is exact, in any order.
-void expect_product(void (*kernel)(const MmaParams&), i32 depth, int order) {
+void expect_product(void (*kernel)(const MmaParams&), i32 depth, int order, i32 most_a = 8, i32 least_b = -8,
+                    i32 most_b = 8) {
   Random random(31);
   std::vector<float> a, b, sum, expected;
-  for (i32 i = 0; i < 16 * depth; ++i) a.push_back(static_cast<float>(random.between(-8, 8)));
-  for (i32 i = 0; i < depth * 8; ++i) b.push_back(static_cast<float>(random.between(-8, 8)));
+  for (i32 i = 0; i < 16 * depth; ++i) a.push_back(static_cast<float>(random.between(-most_a, most_a)));
+  for (i32 i = 0; i < depth * 8; ++i) b.push_back(static_cast<float>(random.between(least_b, most_b)));
   for (i32 i = 0; i < 16 * 8; ++i) {
     sum.push_back(static_cast<float>(random.between(-100, 100)));
     float total = sum.back();
@@ -119,6 +140,8 @@ TEST(Mma, FragmentsLieAsThePtxIsaSays) {
     expect_product(&multiply_16_bits<DType::F16>, 16, order);
     expect_product(&multiply_16_bits<DType::BF16>, 16, order);
     expect_product(&multiply_tf32, 8, order);
+    expect_product(&multiply_8_bits<DType::U8>, 32, order, 127, 0, 255);
+    expect_product(&multiply_8_bits<DType::S8>, 32, order, 127, -127, 127);
   }
 }
 

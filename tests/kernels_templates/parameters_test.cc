@@ -72,6 +72,8 @@ float rounded(DType dtype, float value) {
     case DType::TF32:
       return Element<DType::TF32>::operand(value);
     case DType::F32:
+    case DType::U8:
+    case DType::S8:
       break;
   }
   return value;

@@ -20,6 +20,9 @@ constexpr double unit_of(DType type) {
       return 0x1p-11;
     case DType::BF16:
       return 0x1p-8;
+    case DType::U8:
+    case DType::S8:
+      break;
   }
   return 0;
 }

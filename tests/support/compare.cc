@@ -15,6 +15,9 @@ double error_bound(DType type, bool network) {
       return 2e-3;
     case DType::BF16:
       return 1e-2;
+    case DType::U8:
+    case DType::S8:
+      break;
   }
   return 0;
 }
@@ -80,6 +83,9 @@ double element_factor(DType type) {
       return 0x1p-11 + 0x1p-15;
     case DType::BF16:
       return 0x1p-8 + 0x1p-15;
+    case DType::U8:
+    case DType::S8:
+      break;
   }
   return 0;
 }

@@ -21,6 +21,8 @@ Format format_of(DType type) {
     case DType::TF32:
       return {10, -126, 127, false};
     case DType::F32:
+    case DType::U8:
+    case DType::S8:
       break;
   }
   return {23, -126, 127, true};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "codegen/choose/ops/convolution_fused.h"
+#include "codegen/choose/ops/convolution_integers.h"
 #include "codegen/choose/ops/depthwise.h"
 #include "codegen/choose/tuned_config.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -123,7 +124,8 @@ llvm::Error validate(const ConvolutionProblem& problem) {
     return make_error(StatusCode::Unimplemented,
                       "a convolution with a shortcut has no second output: run the chain by itself");
   }
-  return check_groups(problem);
+  MINUET_TRY(check_groups(problem));
+  return check_integers(problem);
 }
 
 ConvolutionProblem forward_of(const ConvolutionProblem& problem) {
@@ -171,7 +173,15 @@ llvm::Error check_dataflow(const ConvolutionProblem& problem, Dataflow dataflow)
                       "the fused dataflow takes at most {0} offsets, and the kernel has {1}: {2}",
                       kMostFusedOffsets, volume,
                       problem.groups > 1 ? "use a smaller kernel, because no other dataflow has groups"
-                                         : "let the library choose the dataflow");
+                      : has_integers(problem)
+                          ? "use a smaller kernel, because no other dataflow has 8-bit tensors"
+                          : "let the library choose the dataflow");
+  }
+  if (has_integers(problem)) {
+    return make_error(
+        StatusCode::Unimplemented,
+        "the dataflow gather-gemm-scatter has no 8-bit tensors: use the fused dataflow, or let the "
+        "library choose it");
   }
   if (problem.groups == 1) return llvm::Error::success();
   return make_error(StatusCode::Unimplemented,
@@ -222,7 +232,7 @@ GmasChoice choose_gmas(const ConvolutionProblem& problem, const TuningSnapshot* 
 }
 
 Dataflow choose_dataflow(const ConvolutionProblem& problem, llvm::StringRef arch) {
-  if (problem.groups > 1) return Dataflow::Fused;
+  if (problem.groups > 1 || has_integers(problem)) return Dataflow::Fused;
   const bool wins = arch.empty() || dtype_bytes(problem.dtype) == 2;
   return wins && kernel_volume(problem) <= kMostFusedOffsets ? Dataflow::Fused : Dataflow::GatherGemmScatter;
 }

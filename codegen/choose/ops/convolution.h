@@ -49,6 +49,16 @@ struct ConvolutionProblem : WindowProblem {
   float second_slope = 0;
   // Holds the columns of the output of the next op if it is the shortcut or the chain.
   Columns covered_output;
+  // The following members hold the types of the tensors whose elements are 8-bit integers (U8 or S8). The
+  // others have the type `dtype`. The weights have 8 bits if the input has.
+  std::optional<DType> input_type, output_type, residual_type, second_type;
+  // Holds the type of the output of the shortcut. A kernel with an 8-bit input computes only a shortcut whose
+  // output has 8 bits too.
+  std::optional<DType> shortcut_type;
+  // These factors scale the activated numbers to the integers of an 8-bit output and of an 8-bit second
+  // output. They are 1 over the scale of that tensor. A kernel reads them only where scales_output() and
+  // scales_second() are true. Elsewhere the parameters contain the factor.
+  float output_factor = 1, second_factor = 1;
   /// Holds the dataflow that the caller requests. If it is empty, the library chooses the one that it expects
   /// to be fastest.
   std::optional<Dataflow> dataflow;
@@ -67,6 +77,35 @@ struct ConvolutionProblem : WindowProblem {
 /// or a feature that is not implemented.
 llvm::Error validate(const ConvolutionProblem& problem);
 
+// The following functions return the types of the elements of a convolution's tensors.
+inline DType input_type_of(const ConvolutionProblem& problem) {
+  return problem.input_type.value_or(problem.dtype);
+}
+inline DType output_type_of(const ConvolutionProblem& problem) {
+  return problem.output_type.value_or(problem.dtype);
+}
+inline DType residual_type_of(const ConvolutionProblem& problem) {
+  return problem.residual_type.value_or(problem.dtype);
+}
+inline DType second_type_of(const ConvolutionProblem& problem) {
+  return problem.second_type.value_or(problem.dtype);
+}
+/// Returns true if a tensor of the convolution has 8-bit elements.
+inline bool has_integers(const ConvolutionProblem& problem) {
+  return problem.input_type || problem.output_type || problem.residual_type || problem.second_type ||
+         problem.shortcut_type;
+}
+
+/// Returns true if the kernel multiplies the activated numbers by ConvolutionProblem::output_factor.
+inline bool scales_output(const ConvolutionProblem& problem) {
+  return problem.output_type && (!problem.input_type || !commutes_with_factors(problem.activation));
+}
+/// Returns true if the kernel multiplies the numbers of the second output by
+/// ConvolutionProblem::second_factor.
+inline bool scales_second(const ConvolutionProblem& problem) {
+  return problem.second_type && !commutes_with_factors(problem.second_activation);
+}
+
 /// Returns the number of input channels of a group.
 inline i32 group_inputs(const ConvolutionProblem& problem) { return problem.in_channels / problem.groups; }
 
@@ -82,8 +121,10 @@ inline i64 weight_numbers(const ConvolutionProblem& problem) {
 }
 
 /// Returns true if measurements choose the kernels of the problem. The buckets of measurements
-/// (TuningBucket) do not know groups.
-inline bool is_tunable(const ConvolutionProblem& problem) { return problem.groups == 1; }
+/// (TuningBucket) know neither groups nor 8-bit tensors.
+inline bool is_tunable(const ConvolutionProblem& problem) {
+  return problem.groups == 1 && !has_integers(problem);
+}
 
 /// Returns InvalidArgument unless the groups divide the input and the output channels.
 llvm::Error check_groups(const ConvolutionProblem& problem);
@@ -176,7 +217,8 @@ std::optional<Dataflow> dataflow_of(const OpChoice& choice);
 
 /// Returns the dataflow that is expected to be faster. It is the fused one on the CPU, and on a GPU for
 /// 16-bit types, for which it was faster in measurements on an H200. 32-bit types were not measured. The
-/// fused dataflow is never chosen for more than kMostFusedOffsets offsets, and always for several groups.
+/// fused dataflow is never chosen for more than kMostFusedOffsets offsets, and always for several groups and
+/// for 8-bit tensors.
 Dataflow choose_dataflow(const ConvolutionProblem& problem, llvm::StringRef arch);
 
 /// Returns the candidates of a convolution, as choose_candidates() does. If `wanted` has a dataflow, all

@@ -1,5 +1,6 @@
 #include "runtime/cpu/ops/convolution.h"
 
+#include "kernels_templates/shared/integer_functions.h"
 #include "runtime/cpu/activate_row.h"
 #include "runtime/cpu/ops/convolution_fused.h"
 #include "runtime/cpu/ops/convolution_gmas.h"
@@ -7,18 +8,66 @@
 namespace minuet {
 namespace {
 
+/// Returns element i of a row of U8 or S8.
+float integer_at(DType type, const char* row, i64 i) {
+  return type == DType::U8 ? static_cast<float>(static_cast<unsigned char>(row[i]))
+                           : static_cast<float>(static_cast<signed char>(row[i]));
+}
+
+/// Loads a row of any type.
+void load_row(const VectorKernels& kernels, DType type, const char* row, float* values, i64 channels) {
+  if (!is_integer(type)) return kernels.widen(storage_type(type), row, values, channels);
+  for (i64 c = 0; c < channels; ++c) values[c] = integer_at(type, row, c);
+}
+
+/// Stores a row of any type. Returns true if all numbers are finite in the type, or in fp32 if it is an
+/// integer type. Numbers of an integer type are multiplied by `factor` before they are rounded and limited.
+bool store_row(const VectorKernels& kernels, DType type, const float* values, float factor, char* row,
+               i64 channels) {
+  if (!is_integer(type)) return kernels.narrow(type, values, row, channels);
+  for (i64 c = 0; c < channels; ++c) {
+    const float value = values[c] * factor;
+    row[c] =
+        static_cast<char>(type == DType::U8 ? to_integer<DType::U8>(value) : to_integer<DType::S8>(value));
+  }
+  return kernels.all_finite(values, channels);
+}
+
 /// Computes the second output (SecondOutput) of a row. `stored` is the row of the first output, and `values`
 /// is temporary memory.
 void finish_second(const CpuConvolution& call, i64 row, const char* stored, float* values) {
-  const SecondOutput second = second_output_of(call.problem, call.weights, call.request);
-  const DType type = storage_type(call.problem.dtype);
-  const i64 channels = call.problem.out_channels;
-  call.kernels.widen(type, stored, values, channels);
-  call.kernels.scale_shift(second.scale, second.shift, values, channels);
-  activate_row(call.kernels, call.problem.second_activation, second.slope, values, channels);
+  const ConvolutionProblem& problem = call.problem;
+  const SecondOutput second = second_output_of(problem, call.weights, call.request);
+  const DType type = second_type_of(problem);
+  const i64 channels = problem.out_channels;
+  load_row(call.kernels, output_type_of(problem), stored, values, channels);
+  if (has_integers(problem)) {
+    for (i64 c = 0; c < channels; ++c)
+      values[c] = fused_multiply_add(values[c], second.scale[c], second.shift[c]);
+  } else {
+    call.kernels.scale_shift(second.scale, second.shift, values, channels);
+  }
+  activate_row(call.kernels, problem.second_activation, second.slope, values, channels);
+  const float factor = scales_second(problem) ? problem.second_factor : 1;
   char* const target = static_cast<char*>(second.output) + row * second.output_ld * dtype_bytes(type);
-  if (call.kernels.narrow(type, values, target, channels)) return;
+  if (store_row(call.kernels, type, values, factor, target, channels) || is_integer(type)) return;
   __atomic_store_n(second.overflow, call.request.overflow_mark, __ATOMIC_RELAXED);
+}
+
+/// Applies the activation to the values of an output row, and writes the row. `finite` says whether all sums
+/// are finite.
+void finish_values(const CpuConvolution& call, i64 row, float* values, bool finite) {
+  const ConvolutionProblem& problem = call.problem;
+  const OpRequest& request = call.request;
+  const i64 channels = problem.out_channels;
+  const DType type = output_type_of(problem);
+  activate_row(call.kernels, problem.activation, problem.slope, values, channels);
+  char* const target = static_cast<char*>(request.output) + row * request.output_ld * dtype_bytes(type);
+  const float factor = scales_output(problem) ? problem.output_factor : 1;
+  finite = store_row(call.kernels, type, values, factor, target, channels) && finite;
+  const bool hides_overflow = problem.input_type && problem.output_type;  // Integers do not overflow.
+  if (!finite && !hides_overflow) __atomic_store_n(request.overflow, request.overflow_mark, __ATOMIC_RELAXED);
+  if (problem.second_output) finish_second(call, row, target, values);
 }
 
 }  // namespace
@@ -36,11 +85,23 @@ void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual
     call.kernels.widen(type, row_at(request.residual, row, request.residual_ld, type), residual, channels);
     call.kernels.add(residual, sum, channels);
   }
-  activate_row(call.kernels, problem.activation, problem.slope, sum, channels);
-  char* target = static_cast<char*>(request.output) + row * request.output_ld * dtype_bytes(problem.dtype);
-  finite = call.kernels.narrow(problem.dtype, sum, target, channels) && finite;
-  if (!finite) __atomic_store_n(request.overflow, request.overflow_mark, __ATOMIC_RELAXED);
-  if (problem.second_output) finish_second(call, row, target, sum);
+  finish_values(call, row, sum, finite);
+}
+
+void finish_integer_row(const CpuConvolution& call, i64 row, const i32* sums, float* values) {
+  const ConvolutionProblem& problem = call.problem;
+  const OpRequest& request = call.request;
+  const char* residual = nullptr;
+  const DType type = residual_type_of(problem);
+  if (problem.residual) residual = row_at(request.residual, row, request.residual_ld, type);
+  for (i64 c = 0; c < problem.out_channels; ++c) {
+    const float shift = call.weights.shift[c];
+    const float start =
+        residual ? fused_multiply_add(integer_at(type, residual, c), call.weights.residual_factor[c], shift)
+                 : shift;
+    values[c] = nearest_float(wrapping_sum(sums[c], nearest_integer(start))) * call.weights.scale[c];
+  }
+  finish_values(call, row, values, true);
 }
 
 namespace {
@@ -59,7 +120,9 @@ llvm::Error check_row_lengths(const ConvolutionProblem& problem) {
 
 llvm::Error check_parameters(const ConvolutionProblem& problem, const ConvolutionWeights& weights) {
   if (weights.weight == nullptr ||
-      (problem.scale_shift && (weights.scale == nullptr || weights.shift == nullptr)) ||
+      ((problem.scale_shift || problem.input_type) &&
+       (weights.scale == nullptr || weights.shift == nullptr)) ||
+      (problem.residual_type && weights.residual_factor == nullptr) ||
       (problem.second_output && (weights.second_scale == nullptr || weights.second_shift == nullptr))) {
     return make_error(StatusCode::InvalidArgument, "the convolution's weights are missing");
   }

@@ -26,6 +26,10 @@ inline const char* row_at(const void* base, i64 row, i64 ld, DType type) {
 /// `residual` is temporary memory for one row.
 void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual);
 
+/// Does the same for the sums of a convolution with 8-bit inputs. The results are those of the fused kernel
+/// bit by bit. `values` is temporary memory for one row.
+void finish_integer_row(const CpuConvolution& call, i64 row, const i32* sums, float* values);
+
 llvm::Expected<std::unique_ptr<CpuOp>> make_gmas_op(const OpChoice& choice);
 llvm::Expected<std::unique_ptr<CpuOp>> make_fused_op(const OpChoice& choice);
 

@@ -72,13 +72,39 @@ void multiply_groups(const ConvolutionProblem& problem, const float* inputs, con
 void pad_rows(const CpuConvolution& call, i64 rows) {
   const OpRequest& request = call.request;
   if (!request.pads_output) return;
-  const i64 element = dtype_bytes(call.problem.dtype), bytes = call.problem.out_channels * element;
+  const i64 element = dtype_bytes(output_type_of(call.problem));
+  const i64 second_element = dtype_bytes(second_type_of(call.problem)), channels = call.problem.out_channels;
   const SecondOutput second = second_output_of(call.problem, call.weights, request);
   for (i64 r = rows; r < request.output_rows; ++r) {
-    std::memset(static_cast<char*>(request.output) + r * request.output_ld * element, 0, bytes);
+    std::memset(static_cast<char*>(request.output) + r * request.output_ld * element, 0,
+                static_cast<std::size_t>(channels * element));
     if (second.output == nullptr) continue;
-    std::memset(static_cast<char*>(second.output) + r * second.output_ld * element, 0, bytes);
+    std::memset(static_cast<char*>(second.output) + r * second.output_ld * second_element, 0,
+                static_cast<std::size_t>(channels * second_element));
   }
+}
+
+/// Computes the output rows [first, end) of a convolution with 8-bit inputs. `rows` is that of fused_cpu().
+/// The sums are exact, so every order of the products gives the same result.
+void sum_integer_rows(const CpuConvolution& call, const i32* rows, i64 first, i64 end,
+                      const TaskScratch& scratch) {
+  const ConvolutionProblem& problem = call.problem;
+  const i64 in = problem.in_channels, out = problem.out_channels, volume = kernel_volume(problem);
+  const i64 count = *call.request.output_count;
+  const auto* const weights = static_cast<const signed char*>(call.weights.weight);
+  auto* const sums = reinterpret_cast<i32*>(scratch.sums);
+  std::fill_n(sums, (end - first) * out, 0);
+  // The weights of an offset stay in the nearest caches while all rows of the task are multiplied by them.
+  for (i64 k = 0; k < volume; ++k) {
+    for (i64 r = first; r < end; ++r) {
+      const i64 source = rows ? rows[k * count + r] : r;
+      if (source < 0) continue;
+      call.kernels.add_integers(
+          *problem.input_type, row_at(call.request.input, source, call.request.input_ld, *problem.input_type),
+          weights + k * in * out, sums + (r - first) * out, in, out);
+    }
+  }
+  for (i64 r = first; r < end; ++r) finish_integer_row(call, r, sums + (r - first) * out, scratch.residual);
 }
 
 }  // namespace
@@ -98,6 +124,7 @@ void fused_cpu(const CpuConvolution& call, const i32* neighbours) {
   call.pool.run((rows + step - 1) / step, [&](i64 task, i32 slot) {
     const i64 first = task * step, end = std::min(rows, first + step);
     const TaskScratch scratch(call.problem, call.scratch + slot * call.scratch_words);
+    if (call.problem.input_type) return sum_integer_rows(call, neighbours, first, end, scratch);
     std::fill_n(scratch.sums, (end - first) * out, 0.0f);
     // Every output row sums the products of its offsets in this order.
     for (i64 k = 0; k < volume; ++k) {

@@ -61,6 +61,7 @@ llvm::Error FusedStep::run(i32 op, const OpRequest& given) {
   params.weights = weights.weight;
   params.scale = weights.scale;
   params.shift = weights.shift;
+  params.residual_factor = weights.residual_factor;
   params.residual = request.residual;
   params.residual_ld = static_cast<i32>(request.residual_ld);
   params.output = request.output;
@@ -68,6 +69,8 @@ llvm::Error FusedStep::run(i32 op, const OpRequest& given) {
   params.overflow = request.overflow;
   params.overflow_mark = request.overflow_mark;
   params.slope = layer.problem.slope;
+  params.output_factor = layer.problem.output_factor;
+  params.second_factor = layer.problem.second_factor;
   params.second = second_output_of(layer.problem, weights, request);
   if (layer.spec.shortcut) {
     params.shortcut = {static_cast<u32>(fused_blocks(layer.spec, request.output_rows)),

@@ -37,6 +37,8 @@ struct ConvolutionWeights {
   const void* weight = nullptr;  // Points to the weights in the layout that the kernels read (WeightImage).
   const float* scale = nullptr;  // Points to [out_channels] numbers. Null means that there is no scale.
   const float* shift = nullptr;
+  // Points to [out_channels] numbers if the residual has 8-bit elements, and is null otherwise.
+  const float* residual_factor = nullptr;
   // The following parameters belong to the shortcut convolution that the same kernel computes too. They are
   // null if there is none.
   const void* shortcut_weight = nullptr;
@@ -52,11 +54,13 @@ struct ConvolutionWeights {
     const auto at = [&](std::size_t i) { return i < parameters.size() ? parameters[i] : nullptr; };
     const auto numbers = [&](std::size_t i) { return static_cast<const float*>(at(i)); };
     weight = at(0), scale = numbers(1), shift = numbers(2);
+    std::size_t next = 3;
+    if (problem.residual_type) residual_factor = numbers(next++);
     // A chain has no weight.
     if (problem.second_output) {
-      second_scale = numbers(3), second_shift = numbers(4);
+      second_scale = numbers(next), second_shift = numbers(next + 1);
     } else {
-      shortcut_weight = at(3), shortcut_scale = numbers(4), shortcut_shift = numbers(5);
+      shortcut_weight = at(next), shortcut_scale = numbers(next + 1), shortcut_shift = numbers(next + 2);
     }
   }
 };

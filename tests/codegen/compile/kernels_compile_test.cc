@@ -287,6 +287,44 @@ std::vector<ChannelToSpaceSpec> variants(const ChannelToSpaceSpec&) {
   return space_specs<ChannelToSpaceProblem>(choose_channel_to_space);
 }
 
+/// What is chosen for layers with 8-bit tensors.
+std::vector<FusedSpec> integer_specs(const std::string& arch) {
+  std::vector<FusedSpec> specs;
+  std::size_t turn = 0;
+  const auto add = [&](std::optional<DType> input, std::optional<DType> output, i32 in, i32 out, i64 rows) {
+    ConvolutionProblem problem;
+    problem.dtype = turn % 3 == 0 ? DType::F16 : turn % 3 == 1 ? DType::BF16 : DType::TF32;
+    problem.in_channels = in;
+    problem.out_channels = out;
+    problem.kernel_size = {3, 3, 3, 1};
+    problem.input = {in, 0};
+    problem.output = problem.residual_input = problem.covered_output = {out, 0};
+    problem.scale_shift = true;
+    problem.residual = in == out;
+    problem.input_type = input;
+    problem.output_type = output;
+    if (problem.residual && input) problem.residual_type = turn % 2 == 0 ? DType::U8 : DType::S8;
+    problem.activation = static_cast<Activation>(turn % kActivations);
+    problem.second_output = turn % 3 == 1;
+    if (turn % 2 == 1 && problem.second_output) problem.second_type = DType::S8;
+    problem.second_activation = static_cast<Activation>(turn / 2 % kActivations);
+    specs.push_back(choose_fused(problem, arch, rows).fused);
+    ++turn;
+  };
+  for (const DType input : {DType::U8, DType::S8}) {
+    for (const auto& [in, out] : {std::pair{3, 7}, {33, 17}, {16, 32}, {32, 32}, {64, 64}, {128, 96}}) {
+      add(input, DType::U8, in, out, 20000);
+      add(input, std::nullopt, in, out, 80000);
+    }
+    for (const i32 channels : {96, 128, 256}) {
+      for (const i64 rows : {1700, 5000, 45000, 1000000}) add(input, DType::S8, channels, channels, rows);
+    }
+    add(std::nullopt, input, 4, 32, 80000);
+    add(std::nullopt, input, 64, 64, 80000);
+  }
+  return specs;
+}
+
 /// What is chosen for layers of few and of many channels and rows.
 std::vector<FusedSpec> variants(const FusedSpec&) {
   std::vector<FusedSpec> specs;
@@ -341,11 +379,10 @@ struct Job {
   bool is_default;
 };
 
+/// `specs`: the default one first.
 template <class Spec>
-void add_jobs(std::vector<Job>& jobs) {
+void add_jobs(std::vector<Job>& jobs, const std::vector<Spec>& specs) {
   constexpr int kParamsBytes = sizeof(typename KernelRow<Spec>::Params);
-  std::vector<Spec> specs = variants(Spec{});
-  specs.insert(specs.begin(), Spec{});
   std::vector<std::string> seen;
   for (const Spec& spec : specs) {
     Job job{emit(spec), kParamsBytes, kernel_needs(spec).threads, seen.empty()};
@@ -353,6 +390,13 @@ void add_jobs(std::vector<Job>& jobs) {
     seen.push_back(job.source.display_name);
     jobs.push_back(std::move(job));
   }
+}
+
+template <class Spec>
+void add_jobs(std::vector<Job>& jobs) {
+  std::vector<Spec> specs = variants(Spec{});
+  specs.insert(specs.begin(), Spec{});
+  add_jobs(jobs, specs);
 }
 
 std::vector<Job> all_jobs() {
@@ -376,6 +420,36 @@ constexpr const char* kAllSpecs = "sm_90a";
 
 class KernelsCompile : public testing::TestWithParam<const char*> {};
 
+void expect_binary(Compiler& compiler, const Job& job, const std::string& arch) {
+  SCOPED_TRACE(job.source.display_name);
+  llvm::Expected<Binary> binary = compiler.compile({job.source, arch}, {});
+  if (!binary) {
+    const StatusError status = take_status(binary.takeError());
+    ADD_FAILURE() << status.message() << "\n" << status.detail();
+    return;
+  }
+  std::printf("%-52s %-8s %3d registers %4d local %6d shared %7zu cubin %6.0f ms\n",
+              binary->display_name.c_str(), arch.c_str(), binary->registers, binary->local_bytes,
+              binary->shared_bytes, binary->cubin.size(), binary->compile_ms);
+  EXPECT_EQ(binary->params_bytes, job.params_bytes);
+  EXPECT_GE(binary->max_threads, job.threads);
+  EXPECT_GT(binary->registers, 0);
+  // What we read in the cubin is what ptxas says.
+  EXPECT_THAT(binary->log, HasSubstr(llvm::formatv(" {0} registers", binary->registers).str()));
+  EXPECT_THAT(binary->log, HasSubstr(llvm::formatv(" {0} bytes stack frame", binary->local_bytes).str()));
+  if (binary->shared_bytes > 0) {
+    EXPECT_THAT(binary->log, HasSubstr(llvm::formatv(" {0} bytes smem", binary->shared_bytes).str()));
+  } else {
+    EXPECT_THAT(binary->log, Not(HasSubstr("bytes smem")));
+  }
+  EXPECT_EQ(binary->log.find("warning"), std::string::npos) << binary->log;
+  // What ptxas says, as an information, where it makes a warpgroup's products wait for each other.
+  EXPECT_EQ(binary->log.find("Potential Performance Loss"), std::string::npos) << binary->log;
+  if (must_not_spill(job)) {
+    EXPECT_EQ(binary->local_bytes, 0) << binary->log;
+  }
+}
+
 TEST_P(KernelsCompile, EveryRow) {
   llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
   if (!compiler) MINUET_SKIP_OR_FAIL("nvrtc", llvm::toString(compiler.takeError()));
@@ -385,34 +459,19 @@ TEST_P(KernelsCompile, EveryRow) {
   for (const Job& job : all_jobs()) {
     if (!all_specs && !job.is_default) continue;
     if (!missing_arch(job.source, arch).empty()) continue;
-    SCOPED_TRACE(job.source.display_name);
-    llvm::Expected<Binary> binary = (*compiler)->compile({job.source, arch}, {});
-    if (!binary) {
-      const StatusError status = take_status(binary.takeError());
-      ADD_FAILURE() << status.message() << "\n" << status.detail();
-      continue;
-    }
-    std::printf("%-52s %-8s %3d registers %4d local %6d shared %7zu cubin %6.0f ms\n",
-                binary->display_name.c_str(), GetParam(), binary->registers, binary->local_bytes,
-                binary->shared_bytes, binary->cubin.size(), binary->compile_ms);
-    EXPECT_EQ(binary->params_bytes, job.params_bytes);
-    EXPECT_GE(binary->max_threads, job.threads);
-    EXPECT_GT(binary->registers, 0);
-    // What we read in the cubin is what ptxas says.
-    EXPECT_THAT(binary->log, HasSubstr(llvm::formatv(" {0} registers", binary->registers).str()));
-    EXPECT_THAT(binary->log, HasSubstr(llvm::formatv(" {0} bytes stack frame", binary->local_bytes).str()));
-    if (binary->shared_bytes > 0) {
-      EXPECT_THAT(binary->log, HasSubstr(llvm::formatv(" {0} bytes smem", binary->shared_bytes).str()));
-    } else {
-      EXPECT_THAT(binary->log, Not(HasSubstr("bytes smem")));
-    }
-    EXPECT_EQ(binary->log.find("warning"), std::string::npos) << binary->log;
-    // What ptxas says, as an information, where it makes a warpgroup's products wait for each other.
-    EXPECT_EQ(binary->log.find("Potential Performance Loss"), std::string::npos) << binary->log;
-    if (must_not_spill(job)) {
-      EXPECT_EQ(binary->local_bytes, 0) << binary->log;
-    }
+    expect_binary(**compiler, job, arch);
   }
+}
+
+/// The kernels that are chosen for 8-bit tensors, which differ between architectures in their products.
+TEST_P(KernelsCompile, EightBitTensors) {
+  llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
+  if (!compiler) MINUET_SKIP_OR_FAIL("nvrtc", llvm::toString(compiler.takeError()));
+  const std::string arch = GetParam();
+  std::vector<Job> jobs;
+  add_jobs(jobs, integer_specs(arch));
+  const std::size_t distance = arch == kAllSpecs || long_tests_wanted() ? 1 : 7;
+  for (std::size_t i = 0; i < jobs.size(); i += distance) expect_binary(**compiler, jobs[i], arch);
 }
 
 INSTANTIATE_TEST_SUITE_P(Arch, KernelsCompile,

@@ -24,6 +24,9 @@ int fraction_bits(DType dtype) {
       return 10;
     case DType::BF16:
       return 7;
+    case DType::U8:
+    case DType::S8:
+      break;
   }
   return 0;
 }

@@ -109,6 +109,9 @@ cudaDataType_t stored_type(DType type) {
       return CUDA_R_16F;
     case DType::BF16:
       return CUDA_R_16BF;
+    case DType::U8:
+    case DType::S8:
+      break;
   }
   return CUDA_R_32F;
 }
@@ -123,6 +126,9 @@ double half_step(DType type) {
       return 0x1p-11;
     case DType::BF16:
       return 0x1p-8;
+    case DType::U8:
+    case DType::S8:
+      break;
   }
   return 0;
 }

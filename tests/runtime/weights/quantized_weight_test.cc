@@ -1,0 +1,188 @@
+// Quantized parameters of convolutions: what they stand for, and what is refused.
+#include "runtime/weights/quantized_weight.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "runtime/weights/weight_image.h"
+#include "tests/support/random.h"
+
+namespace minuet {
+namespace {
+
+using testing::HasSubstr;
+
+ConvolutionProblem eight_bit_problem(i32 in, i32 out, bool residual) {
+  ConvolutionProblem problem;
+  problem.in_channels = in, problem.out_channels = out;
+  problem.kernel_size = {3, 1, 1, 1};
+  problem.scale_shift = true;
+  problem.activation = Activation::ReLU;
+  problem.input_type = problem.output_type = DType::U8;
+  problem.residual = residual;
+  if (residual) problem.residual_type = DType::S8;
+  return problem;
+}
+
+QuantizedParameters must(llvm::Expected<QuantizedParameters> result) {
+  if (result) return std::move(*result);
+  ADD_FAILURE() << llvm::toString(result.takeError());
+  return {};
+}
+
+std::vector<float> draw(Random& random, std::size_t count, double least, double most) {
+  std::vector<float> values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<float>(random.uniform(least, most)));
+  return values;
+}
+
+/// A layer in fp64, of inputs that are integers times their scales, against the integers times what the
+/// kernel multiplies by.
+TEST(QuantizedWeights, StandForTheFloatingLayer) {
+  for (int turn = 0; turn < 12; ++turn) {
+    Random random(static_cast<u64>(40 + turn));
+    const i32 in = 5 + turn, out = 3 + turn % 4;
+    ConvolutionProblem problem = eight_bit_problem(in, out, turn % 2 == 1);
+    if (turn % 3 == 1) problem.output_type.reset();  // then the factor is that of the sum
+    if (turn % 3 == 2) problem.activation = Activation::Silu;
+    const std::vector<float> weight = draw(random, static_cast<std::size_t>(3 * in * out), -2, 2),
+                             scale = draw(random, static_cast<std::size_t>(out), -3, 3),
+                             shift = draw(random, static_cast<std::size_t>(out), -9, 9);
+    TensorScales scales;
+    for (i32 c = 0; c < in; ++c) scales.input.push_back(random.uniform(0.01, 0.2));
+    scales.residual = 0.17, scales.output = 0.031;
+    const QuantizedParameters result = must(quantize(problem, weight, scale, shift, scales));
+    ASSERT_EQ(result.weight.size(), weight.size());
+    ASSERT_EQ(result.residual_factor.size(), problem.residual ? static_cast<std::size_t>(out) : 0u);
+    const double after = problem.output_type && turn % 3 != 2 ? scales.output : 1;
+    for (i32 c = 0; c < out; ++c) {
+      const auto at = static_cast<std::size_t>(c);
+      double exact = shift[at], steps = 0;
+      std::int64_t sum = 0;
+      int largest = 0;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(3 * in); ++i) {
+        const int x = static_cast<int>(random.below(256)),
+                  w = result.weight[i * static_cast<std::size_t>(out) + at];
+        const double input = x * scales.input[i % static_cast<std::size_t>(in)];
+        exact += input * weight[i * static_cast<std::size_t>(out) + at] * scale[at];
+        sum += x * w, steps += x * 0.5, largest = std::max(largest, std::abs(w));
+      }
+      EXPECT_EQ(largest, 127) << "the largest weight of channel " << c;
+      const int residual = static_cast<int>(random.between(-127, 127));
+      double start = result.shift[at];
+      if (problem.residual) {
+        exact += residual * scales.residual;
+        start += residual * static_cast<double>(result.residual_factor[at]);
+      }
+      const double unit = static_cast<double>(result.factor[at]) * after;
+      EXPECT_NEAR((static_cast<double>(sum) + start) * unit, exact, steps * unit + 1e-5 * std::abs(exact))
+          << "turn " << turn << ", channel " << c;
+    }
+  }
+}
+
+TEST(QuantizedWeights, RoundHalfToEvenAndAreLimitedToTheRange) {
+  ConvolutionProblem problem = eight_bit_problem(1, 2, false);
+  TensorScales scales;
+  scales.input = {1}, scales.output = 0.5;
+  scales.ranges = {127, 12.7};
+  const QuantizedParameters result =
+      must(quantize(problem, {2.5f, 0.05f, -3.5f, -1.0f, 0.5f, 20.0f}, {}, {}, scales));
+  EXPECT_EQ(result.weight, (std::vector<std::int8_t>{2, 1, -4, -10, 0, 127}));
+  EXPECT_FLOAT_EQ(result.factor[0], 2.0f);
+  EXPECT_FLOAT_EQ(result.factor[1], 0.2f);
+  EXPECT_EQ(result.shift, (std::vector<float>{0, 0}));
+}
+
+/// A channel of zeros has a shift, and one whose weights are tiny beside its shift has not too large a start.
+TEST(QuantizedWeights, OfZeros) {
+  ConvolutionProblem problem = eight_bit_problem(1, 3, false);
+  TensorScales scales;
+  scales.input = {1}, scales.output = 1;
+  std::vector<float> weight(9, 0.0f);
+  weight[2] = 1e-30f;
+  const QuantizedParameters result = must(quantize(problem, weight, {}, {0.0f, 7.5f, -7.5f}, scales));
+  EXPECT_EQ(result.weight, std::vector<std::int8_t>(9, 0));
+  for (const std::size_t c : {0u, 1u, 2u}) {
+    EXPECT_NEAR(static_cast<double>(result.shift[c]) * result.factor[c],
+                c == 0   ? 0
+                : c == 1 ? 7.5
+                         : -7.5,
+                1e-5);
+    EXPECT_LT(std::abs(result.shift[c]), 0x1p30f);
+  }
+}
+
+std::string refusal(const ConvolutionProblem& problem, const std::vector<float>& weight,
+                    const std::vector<float>& shift, const TensorScales& scales) {
+  return take_status(quantize(problem, weight, {}, shift, scales).takeError()).message();
+}
+
+TEST(QuantizedWeights, RefuseWhatCannotBe) {
+  ConvolutionProblem problem = eight_bit_problem(1, 2, false);
+  TensorScales scales;
+  scales.input = {1};
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> ones(6, 1.0f);
+  EXPECT_THAT(refusal(problem, {1, 1, 1, infinity, 1, 1}, {}, scales),
+              HasSubstr("weight of output channel 1"));
+  EXPECT_THAT(refusal(problem, ones, {0, infinity}, scales), HasSubstr("output channel 1"));
+  scales.output = 0;
+  EXPECT_THAT(refusal(problem, ones, {}, scales), HasSubstr("scale of the output is 0;"));
+  scales.output = 1, scales.input = {-1};
+  EXPECT_THAT(refusal(problem, ones, {}, scales), HasSubstr("scale of the input is -1;"));
+  scales.input = {1}, scales.output = 1e-50;
+  EXPECT_THAT(refusal(problem, ones, {}, scales), HasSubstr("factor"));
+}
+
+/// 255 * 127 * 66311 is below 2^31, and one input more is not.
+TEST(QuantizedWeights, RefuseSumsThatOverflow) {
+  const auto with_inputs = [](i32 in, DType type, float shift) {
+    ConvolutionProblem problem = eight_bit_problem(in, 2, false);
+    problem.kernel_size = {1, 1, 1, 1};
+    problem.input_type = type;
+    TensorScales scales;
+    scales.input.assign(static_cast<std::size_t>(in), 1.0);
+    std::vector<float> weight(static_cast<std::size_t>(2 * in), 0.0f);
+    for (std::size_t i = 1; i < weight.size(); i += 2) weight[i] = i % 4 == 1 ? 127.0f : -127.0f;
+    llvm::Expected<QuantizedParameters> result = quantize(problem, weight, {}, {0.0f, shift}, scales);
+    return result ? std::string() : take_status(result.takeError()).message();
+  };
+  EXPECT_EQ(with_inputs(66311, DType::U8, 0), "");
+  const std::string message = with_inputs(66312, DType::U8, 0);
+  EXPECT_THAT(message, HasSubstr("output channel 1"));
+  EXPECT_THAT(message, HasSubstr("2147514121"));
+  EXPECT_EQ(with_inputs(66312, DType::S8, 0), "");
+  EXPECT_EQ(with_inputs(66311, DType::U8, 1000), "");
+  EXPECT_THAT(with_inputs(66311, DType::U8, -3000), HasSubstr("2147484736"));
+}
+
+/// The host's image of 8-bit weights is every weight in its place.
+TEST(QuantizedWeights, HaveImages) {
+  for (const auto& [unit, step] : {std::pair{MmaUnit::Warp, 64},
+                                   {MmaUnit::Warpgroup, 64},
+                                   {MmaUnit::Warpgroup, 96},
+                                   {MmaUnit::Warp, 32}}) {
+    const FusedImage layout{DType::S8, 33, 20, 3, step, 32, unit};
+    std::vector<float> weight(static_cast<std::size_t>(3 * 33 * 20));
+    for (std::size_t i = 0; i < weight.size(); ++i)
+      weight[i] = static_cast<float>(static_cast<int>(i % 255) - 127);
+    const WeightImage image{DType::S8, static_cast<i64>(weight.size()), layout};
+    std::vector<char> bytes(static_cast<std::size_t>(image.bytes()), 'x');
+    image.write(weight, bytes.data());
+    std::size_t found = 0;
+    for (i64 i = 0; i < image.bytes(); ++i) {
+      const i64 source = fused_weight_of(layout, i);
+      const float wanted = source < 0 ? 0 : weight[static_cast<std::size_t>(source)];
+      ASSERT_EQ(static_cast<float>(static_cast<signed char>(bytes[static_cast<std::size_t>(i)])), wanted)
+          << i;
+      found += source >= 0 ? 1 : 0;
+    }
+    EXPECT_EQ(found, weight.size());
+  }
+}
+
+}  // namespace
+}  // namespace minuet

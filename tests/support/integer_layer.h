@@ -1,0 +1,143 @@
+// Runs one convolution with 8-bit tensors on an engine, by the fused dataflow, and compares every byte.
+#pragma once
+
+#include "codegen/choose/choice.h"
+#include "runtime/weights/weight_image.h"
+#include "tests/kernels_templates/integer_problem.h"
+#include "tests/support/layer_run.h"
+
+namespace minuet {
+
+/// A layer of these types and channels, of which the rest takes turns.
+inline FusedSpec integer_layer(DType io, i32 in, i32 out, i32 volume, i32 turn) {
+  FusedSpec spec{.io = io, .in_channels = in, .out_channels = out, .volume = volume};
+  const bool is_first = !is_integer(io);
+  constexpr FusedType kOutputs[] = {FusedType::U8, FusedType::F16, FusedType::S8};
+  spec.output_type = is_first ? (turn % 2 == 0 ? FusedType::U8 : FusedType::S8) : kOutputs[turn % 3];
+  spec.residual = turn % 2 == 1;
+  spec.residual_type = is_first ? FusedType::OfInput : turn % 4 == 1 ? FusedType::U8 : FusedType::S8;
+  spec.activation = static_cast<Activation>(turn % 3);
+  spec.second_output = turn / 2 % 2 == 1;
+  spec.second_type = spec.output_type == FusedType::F16 || is_first ? FusedType::S8 : FusedType::F16;
+  spec.second_activation = static_cast<Activation>(turn / 3 % 3);
+  return with_accesses(spec);
+}
+
+inline ConvolutionProblem problem_of(const IntegerProblem& layer) {
+  const FusedSpec& spec = layer.spec;
+  ConvolutionProblem problem;
+  const auto eight_bits = [](DType type) { return is_integer(type) ? std::optional(type) : std::nullopt; };
+  problem.dtype = is_integer(spec.io) ? DType::F16 : spec.io;
+  problem.in_channels = spec.in_channels, problem.out_channels = spec.out_channels;
+  const i32 edge = spec.volume == 27 ? 3 : spec.volume == 8 ? 2 : 1;
+  problem.kernel_size = {edge, edge, edge, 1};
+  problem.kind = ConvolutionKind::GivenOutputs;
+  problem.input = {static_cast<i32>(layer.input.ld), 0};
+  problem.output = problem.covered_output = {spec.out_channels, 0};
+  problem.residual_input = {static_cast<i32>(layer.residual.ld), 0};
+  problem.scale_shift = true;
+  problem.residual = spec.residual;
+  problem.activation = spec.activation, problem.slope = kSlope;
+  problem.second_output = spec.second_output;
+  problem.second_activation = spec.second_activation, problem.second_slope = kSecondSlope;
+  problem.input_type = eight_bits(spec.io);
+  problem.output_type = eight_bits(fused_output_type(spec));
+  if (spec.residual) problem.residual_type = eight_bits(fused_residual_type(spec));
+  if (spec.second_output) problem.second_type = eight_bits(fused_second_type(spec));
+  problem.output_factor = layer.output_factor, problem.second_factor = layer.second_factor;
+  return problem;
+}
+
+/// The map of `layer` must not be ordered, and have no padding between rows.
+inline void expect_integer_layer(Device& device, Engine& engine, const FusedChoice& chosen,
+                                 IntegerProblem& layer) {
+  const OpChoice choice(chosen);
+  const ConvolutionProblem& problem = chosen.problem;
+  std::vector<std::unique_ptr<TestBuffer>> buffers;
+  const auto keep = [&](const auto& content) -> TestBuffer& {
+    buffers.push_back(std::make_unique<TestBuffer>(device, content));
+    return *buffers.back();
+  };
+  const auto numbers = [&](const std::vector<float>& values) { return keep(values).template as<>(); };
+  std::vector<const void*> parameters;
+  for (const ParameterImage& image :
+       parameter_images(choice, device.weight_type(problem.dtype), device.info().arch)) {
+    switch (image.part) {
+      case ParameterPart::Weight: {
+        std::vector<char> bytes(static_cast<size_t>(image.weight.bytes()));
+        image.weight.write(layer.weights, bytes.data());
+        parameters.push_back(keep(bytes).as<>());
+        break;
+      }
+      case ParameterPart::Scale:
+        parameters.push_back(numbers(image.ahead == 0 ? layer.scale : layer.second_scale));
+        break;
+      case ParameterPart::Shift:
+        parameters.push_back(numbers(image.ahead == 0 ? layer.shift : layer.second_shift));
+        break;
+      case ParameterPart::ResidualFactor:
+        parameters.push_back(numbers(layer.residual_factor));
+        break;
+    }
+  }
+  constexpr i64 kPadding = 9;
+  const i32 count = static_cast<i32>(layer.map.shape.queries);
+  const i64 rows = count;
+  StoredRows output(output_type_of(problem), rows + 2, problem.out_channels, problem.out_channels);
+  StoredRows second(second_type_of(problem), rows + 2, problem.out_channels, problem.out_channels);
+  NeighbourRequest request;
+  request.op = take(engine.add_op(choice));
+  take(engine.set_workspace(keep(engine.workspace_bytes() + kPadding).as<>()));
+  take(engine.begin(nullptr));
+  request.parameters = parameters;
+  request.input = keep(layer.input.bytes).as<>();
+  request.input_rows = layer.map.shape.sources, request.input_ld = layer.input.ld;
+  request.residual = keep(layer.residual.bytes).as<>();
+  request.residual_ld = layer.residual.ld;
+  const TestBuffer& words = keep(std::vector<i32>{count, 0, 0});
+  request.output_count = words.as<const i32>();
+  request.output_rows = rows, request.output_ld = problem.out_channels;
+  request.overflow = words.as<u32>() + 1;
+  const TestBuffer& written = keep(output.bytes);
+  const TestBuffer& second_written = keep(second.bytes);
+  request.output = written.as<>();
+  if (problem.second_output) {
+    request.covered.push_back({});
+    request.covered[0].output = second_written.as<>();
+    request.covered[0].output_ld = problem.out_channels;
+    request.covered[0].overflow = words.as<u32>() + 2;
+  }
+  request.view.rows = keep(layer.map.rows).as<i32>();
+  request.view.masks = keep(layer.map.masks).as<u32>();
+  request.scratch = keep(engine.scratch_bytes() + kPadding).as<>();
+  take(engine.prepare_op(request));
+  take(engine.send_prepared());
+  take(engine.run_op(request));
+  take(engine.wait());
+  output.bytes = written.read<char>();
+  second.bytes = second_written.read<char>();
+  EXPECT_EQ(difference_of(output, layer.expected, rows, 0), "");
+  if (problem.second_output) {
+    EXPECT_EQ(difference_of(second, layer.second, rows, 0), "") << "second output";
+  }
+  EXPECT_EQ(words.read<i32>(), (std::vector<i32>{count, 0, 0}));
+}
+
+/// Calls check(layer, problem) for layers of many channels and types. `queries`: of each.
+template <class Check>
+void for_integer_layers(i64 queries, const Check& check) {
+  i32 turn = 0;
+  for (const DType io : {DType::U8, DType::S8, DType::F16, DType::F32}) {
+    for (const auto& [in, out] : {std::pair{4, 32}, {3, 5}, {33, 17}, {64, 64}, {96, 128}, {128, 96}}) {
+      const FusedSpec spec = integer_layer(io, in, out, in == 64 ? 8 : 27, turn);
+      IntegerProblem layer(spec, {.queries = queries, .ordered = false, .stride_padding = 0},
+                           70 + static_cast<u64>(turn));
+      SCOPED_TRACE(testing::Message()
+                   << kDTypeNames[static_cast<int>(io)] << ", " << in << " to " << out << ", turn " << turn);
+      check(layer, problem_of(layer));
+      ++turn;
+    }
+  }
+}
+
+}  // namespace minuet
