@@ -123,9 +123,10 @@ std::vector<i32> columns_of(const FusedSpec& spec) {
     axes.push_back(values_of(&FusedSpec::early_loads, {false, true}));
     // A warp that only copies weights costs the others too many registers unless there is one warpgroup.
     axes.push_back({[](FusedSpec& changed) {
-      changed.weights = WeightRoad::BulkCopy;
-      changed.warps = 4;
-    }});
+                      changed.weights = WeightRoad::BulkCopy;
+                      changed.warps = 4;
+                    },
+                    [](FusedSpec& changed) { changed.weights = WeightRoad::BulkRefill; }});
   } else {
     axes.push_back(values_of(&FusedSpec::row_tiles, {1, 2, 4}));
     axes.push_back(values_of(&FusedSpec::split, {1, 2, 4}));
@@ -186,6 +187,17 @@ void add_second_neighbours(SpecList& list, const FusedSpec& base) {
   }
 }
 
+/// Returns a Spec like one that stages row numbers (FusedSpec::staged_rows), but does not, with what suits
+/// it.
+FusedSpec without_staged_rows(FusedSpec spec) {
+  const bool is_warpgroup = spec.unit == MmaUnit::Warpgroup;
+  spec.staged_rows = false;
+  spec.prefetch = is_warpgroup ? 1 : 2;
+  if (is_warpgroup) spec.weights = WeightRoad::BulkRefill;
+  fit_stages_and_blocks(spec);
+  return spec;
+}
+
 [[gnu::cold]] TuningTask fused_task(const ConvolutionProblem& problem, llvm::StringRef arch,
                                     const FusedSpec& chosen, i64 rows, std::optional<double> density) {
   TuningTask task{layer_bucket(Operation::Fused, problem, rows, density), config_of(chosen), {}};
@@ -196,8 +208,11 @@ void add_second_neighbours(SpecList& list, const FusedSpec& base) {
     bases.push_back(*other);
   }
   SpecList list(task, arch);
+  const FusedSpec unstaged = without_staged_rows(chosen);
   for (const FusedSpec& base : bases) list.add(base);
+  if (chosen.staged_rows) list.add(unstaged);
   for (const FusedSpec& base : bases) add_neighbours(list, base);
+  if (chosen.staged_rows) add_neighbours(list, unstaged);
   for (const FusedSpec& base : bases) add_second_neighbours(list, base);
   return task;
 }

@@ -23,8 +23,9 @@ struct TuningTask {
 /// per output row, and runs by `dataflow`. For gather-GEMM-scatter, the tasks choose the tiles of the gather
 /// and the scatter kernel (all divisors of the channels, those near the default first) and cuBLASLt's
 /// algorithm. For the fused dataflow, there is one task, which chooses a FusedSpec. Its candidates are the
-/// default and the Spec that multiplies with the other MmaUnit, each also with one or two fields changed.
-/// There are no tasks for the CPU, whose `arch` is empty, because its kernels are not specialized.
+/// default and the Spec that multiplies with the other MmaUnit, each also with one or two fields changed,
+/// and, if the default stages row numbers, a Spec that does not, also with one field changed. There are no
+/// tasks for the CPU, whose `arch` is empty, because its kernels are not specialized.
 std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::StringRef arch,
                                      Dataflow dataflow, i64 rows, std::optional<double> density = {});
 

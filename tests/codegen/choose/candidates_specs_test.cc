@@ -253,6 +253,29 @@ TEST(FusedChoice, WeightsComeFromTheCacheWhereManyBlocksReadFew) {
   EXPECT_EQ(road(96, 20, 1, 100000, DType::F32), WeightRoad::BulkCopy);
 }
 
+TEST(FusedChoice, RowNumbersAreStagedWhereNothingElseHidesTheWaits) {
+  const auto chosen = [](i32 channels, i64 rows, i32 edge = 3, const char* arch = "sm_90a") {
+    ConvolutionProblem problem = example_problem(channels, channels, DType::F16);
+    problem.kernel_size = {edge, edge, edge, 1};
+    return choose_fused(problem, arch, rows).fused;
+  };
+  EXPECT_TRUE(chosen(32, 40000).staged_rows);
+  EXPECT_TRUE(chosen(32, 40000, 3, "sm_80").staged_rows);
+  EXPECT_FALSE(chosen(32, 1000000).staged_rows) << "there are many warps";
+  EXPECT_FALSE(chosen(4, 40000).staged_rows) << "steps cover several offsets";
+  EXPECT_FALSE(chosen(64, 1000000).staged_rows) << "there are many blocks";
+  EXPECT_TRUE(chosen(128, 20000).staged_rows);
+  EXPECT_TRUE(chosen(128, 1000000).staged_rows) << "blocks are alone on a multiprocessor";
+  EXPECT_FALSE(chosen(128, 20000, 2).staged_rows) << "there are few offsets";
+  EXPECT_FALSE(chosen(128, 20000, 5).staged_rows) << "there are too many offsets";
+  const FusedSpec narrow = chosen(96, 45000);
+  EXPECT_TRUE(narrow.staged_rows);
+  EXPECT_EQ(narrow.weights, WeightRoad::BulkCopy);
+  EXPECT_EQ(narrow.warps, 4);
+  EXPECT_EQ(narrow.blocks, 3);
+  EXPECT_EQ(chosen(96, 1000000).weights, WeightRoad::BulkRefill);
+}
+
 TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
   const auto chosen = [](DType dtype, i32 in, i32 out, const char* arch, i64 rows, FusedFeatures means) {
     return choose_fused(example_problem(in, out, dtype), arch, rows, means).fused;

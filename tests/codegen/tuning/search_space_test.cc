@@ -77,6 +77,25 @@ TEST(SearchSpace, FusedSpecsFitTheProblemAndTheArchitecture) {
   }
 }
 
+/// With and without, whatever the default is, and not so many that a search does not come to its end.
+TEST(SearchSpace, RowNumbersAreStagedOrNot) {
+  for (const i32 channels : {32, 64, 96, 128, 256}) {
+    for (const char* arch : {"sm_80", "sm_90a"}) {
+      for (const i64 rows : {3000, 20000, 80000, 1000000}) {
+        const TuningTask task = tasks_of(example_problem(channels, channels), Dataflow::Fused, arch, rows)[0];
+        std::set<i64> values;
+        for (const TuningConfig& config : task.candidates) values.insert(config.at("staged_rows"));
+        EXPECT_THAT(values, ElementsAre(0, 1)) << channels << " channels, " << rows << " rows on " << arch;
+        EXPECT_LT(task.candidates.size(), 400u) << channels << " channels, " << rows << " rows on " << arch;
+      }
+    }
+  }
+  const TuningTask folded = tasks_of(example_problem(4, 32), Dataflow::Fused)[0];
+  for (const TuningConfig& config : folded.candidates) {
+    EXPECT_EQ(config.at("staged_rows"), 0) << "steps cover several offsets";
+  }
+}
+
 TEST(SearchSpace, TheOtherMatrixUnitComesFirst) {
   const TuningTask small = tasks_of(example_problem(48, 64), Dataflow::Fused)[0],
                    large = tasks_of(example_problem(128, 128), Dataflow::Fused)[0];

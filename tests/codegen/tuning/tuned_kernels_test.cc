@@ -44,12 +44,12 @@ TEST(TunedKernels, R33_GoldenDigests) {
       {Operation::Gather, "efac3f96370c917c0caa68dc61fe43e58577fcb05e01c34439e189c161697dba"},
       {Operation::Scatter, "1f9c92b11684c32d0125dbb9ede00cd812218dcc8445554a110efa867cb794ae"},
       {Operation::Grouping, "aaa915b9547a15bee5f7df2bb76994381d35a56dbab54e071ef24f4ecf0ef1fe"},
-      {Operation::Fused, "eb27c8730ab70e911ed21cc1343515b142f387e0bedb429cc09fdfc8a8388c4e"},
-      {Operation::Dataflow, "de00a3fb475e816083a831942f99607dcbc5893f386fc46b5f84b142a5051ee2"},
+      {Operation::Fused, "4008a6090c15a8e2349f2b9cd4575d94d36537bf377cc15a242365707ab73b01"},
+      {Operation::Dataflow, "6ffbb6f36d33eebb08ac105bba2def3f9e9b0e3ac9a27b1cf6c213a898dc4b45"},
       {Operation::Gemm, "d5f876f459dd5bb164ea9dad206fe888f72760fb047b24f160e84f3861fb145a"},
       {Operation::Order, "7f8cb78b8939e42ebdfd6bcb3c21dcdf34e9229ada5d1f8fdcd8042afcfd01bf"},
       {Operation::WeightGradient, "11d8fd5f1c1eb1c17ee5a3744f8273d0b2efbdc5e42c954d772235a2fd0eb71d"},
-      {Operation::InputGradient, "c3674e4680f069516351f826b7247fc9c44d895480e81feb449ad8d41500f5f8"},
+      {Operation::InputGradient, "9b4a20b07bbfec8b4d447aa02a9bb7fb8f8cb805f9f8d8df76c78ec1c14d1b2b"},
   };
   for (const auto& [operation, digest] : kernels_digests(tuned_families(), tuned_examples())) {
     EXPECT_EQ(digest, golden.at(operation)) << operation_name(operation);
