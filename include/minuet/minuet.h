@@ -3,7 +3,7 @@
  * are elsewhere), tuning.h, diagnostics.h (counts and times), pyramid.h (runs that keep no state), points.h
  * (voxels from points, and back), select.h (levels that a rule selects), generate.h (sets that a generative
  * layer makes), pointwise.h, space.h (space to channel and back), gradient.h (gradients of convolutions),
- * kernels.h (kernels for programs that launch them themselves). kernel_shape.h (offsets) is included.
+ * kernels.h (kernels for other launchers), quantize.h (8 bits). kernel_shape.h (offsets) is included.
  *
  * A program creates a context and opens a device. It creates a plan of a network or of one op, compiles it
  * for the device's architecture and loads it on the device. An execution of the plan then works cloud by

@@ -5,14 +5,15 @@
 
 namespace minuet {
 
-/// Returns the bits of element i of a vector of elements of `Element` bytes, which are 2 or 4.
+/// Returns the bits of element i of a vector of elements of `Element` bytes, which are 1, 2 or 4.
 template <i32 Element, i32 Bytes>
 MINUET_HD u32 element_bits(const Vector<Bytes>& vector, i32 i) {
-  static_assert(Element == 2 || Element == 4, "sizes of an element");
-  if constexpr (Element == 4 || Bytes == 2) {
+  static_assert(Element == 1 || Element == 2 || Element == 4, "sizes of an element");
+  constexpr i32 kPerWord = static_cast<i32>(sizeof(typename Vector<Bytes>::Word)) / Element;
+  if constexpr (kPerWord == 1) {
     return vector.words[i];
   } else {
-    return vector.words[i / 2] >> i % 2 * 16 & 0xffffu;
+    return vector.words[i / kPerWord] >> i % kPerWord * 8 * Element & ((1u << 8 * Element) - 1);
   }
 }
 
@@ -20,16 +21,18 @@ MINUET_HD u32 element_bits(const Vector<Bytes>& vector, i32 i) {
 template <i32 Element, i32 Bytes>
 MINUET_HD void set_element(Vector<Bytes>& vector, i32 i, u32 bits) {
   using Word = typename Vector<Bytes>::Word;
-  if constexpr (Element == 4 || Bytes == 2) {
+  constexpr i32 kPerWord = static_cast<i32>(sizeof(Word)) / Element;
+  if constexpr (kPerWord == 1) {
     vector.words[i] = static_cast<Word>(bits);
   } else {
-    vector.words[i / 2] |= bits << i % 2 * 16;
+    vector.words[i / kPerWord] |= static_cast<Word>(bits << i % kPerWord * 8 * Element);
   }
 }
 
-/// Returns true if an element of the vector is infinite or NaN.
+/// Returns true if an element of the vector is infinite or NaN, which integers never are.
 template <DType T, i32 Bytes>
 MINUET_HD bool has_overflow(const Vector<Bytes>& vector) {
+  if constexpr (is_integer(T)) return false;
   constexpr u32 kExponent = storage_type(T) == DType::F32 ? 0x7f800000u : T == DType::F16 ? 0x7c00u : 0x7f80u;
   bool found = false;
   MINUET_UNROLL

@@ -4,10 +4,13 @@
 // several offsets together, so that their loads overlap. It combines them in ascending k, so that every
 // device gives the same bits.
 //
+// Elements of an integer type stay as they are: a maximum of such elements is the maximum of their integers.
+//
 // With PoolSpec::winners, it also writes the number of the input row that each maximum comes from.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/integers.h"
 #include "kernels_templates/core/vector.h"
 #include "kernels_templates/shared/pool_kernels.h"
 
@@ -63,7 +66,7 @@ MINUET_HD i32 pool_offsets(const PoolParams& p, i64 count, i64 row, i32 v, float
     for (i32 u = 0; u < Shape::kAtOnce; ++u) {
       if (sources[u] < 0) continue;
       float inputs[Shape::kElements];
-      to_floats<S.io>(data[u], inputs);
+      to_numbers<S.io>(data[u], inputs);
       MINUET_UNROLL
       for (i32 e = 0; e < Shape::kElements; ++e) {
         if constexpr (S.winners) {
@@ -102,6 +105,7 @@ template <PoolSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void pool(MINUET_PARAMS(PoolParams) p) {
   using Shape = PoolShape<S>;
   static_assert(!S.winners || S.reduction == Reduction::Max, "only a maximum has winners");
+  static_assert(!is_integer(S.io) || S.reduction == Reduction::Max, "integers have no scale here");
   const i64 count = *p.output_count;
   const i64 items = (p.pads_output != 0 ? p.output_rows : count) * Shape::kVectors;
   for (i64 item = grid_thread(S.threads); item < items; item += grid_threads(S.threads)) {
@@ -123,7 +127,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void pool(MINUET_PARAMS(PoolParams
       finite = finite && !overflows(S.io, bits_of(values[e]));
     }
     store_vector(p.output, row * p.output_ld * Shape::kElement + v * S.vector_bytes,
-                 from_floats<S.io, S.vector_bytes>(values));
+                 from_numbers<S.io, S.vector_bytes>(values));
     if constexpr (S.winners) store_winners<S>(p, row, v, winners);
     if (!finite) *p.overflow = p.overflow_mark;
   }

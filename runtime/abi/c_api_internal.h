@@ -354,6 +354,9 @@ void copy_text(char (&target)[N], llvm::StringRef text) {
 /// terminator.
 std::size_t give_text(llvm::StringRef text, char* buffer, std::size_t size);
 
+/// Returns InvalidArgument if there is no buffer although its size is not 0.
+llvm::Error check_buffer(const void* buffer, std::size_t size);
+
 /// Says what a call does with an array. Only arrays of a run may have no elements, and may be of i32.
 enum class ArrayUse : i32 { Parameter, RunInput, RunOutput };
 /// Reads an array, and checks all that can be checked without what it is compared with.

@@ -19,9 +19,7 @@ llvm::Expected<std::vector<std::string>> read_archs(const char* const* given, in
 /// Checks the memory that minuet_plan_serialize() writes.
 llvm::Error check_targets(const void* buffer, std::size_t size, const std::size_t* needed) {
   MINUET_TRY(check_pointer(needed, "needed"));
-  if (buffer == nullptr && size != 0)
-    return make_error(StatusCode::InvalidArgument,
-                      "buffer is null, and size is {0}: give both, or null and 0", size);
+  MINUET_TRY(check_buffer(buffer, size));
   if (buffer != nullptr &&
       overlap(memory_of(buffer, static_cast<i64>(size)), memory_of(needed, sizeof(*needed)))) {
     return overlap_error("buffer", "needed");
@@ -43,6 +41,13 @@ llvm::Expected<std::string> serialized_bytes(minuet_plan& plan, const std::vecto
 }
 
 }  // namespace
+
+llvm::Error check_buffer(const void* buffer, std::size_t size) {
+  if (buffer != nullptr || size == 0) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "buffer is null, and size is {0}: give both, or null and 0",
+                    size);
+}
+
 }  // namespace minuet
 
 using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.

@@ -7,8 +7,8 @@
 
 namespace minuet {
 
-/// Copies elements of one size, and looks for infinite and NaN numbers. `Word` is an unsigned integer of the
-/// size of an element.
+/// Copies elements of one size, and looks for infinite and NaN numbers, which integers of 8 bits never are.
+/// `Word` is an unsigned integer of the size of an element.
 template <class Word>
 class Copier {
  public:
@@ -22,7 +22,7 @@ class Copier {
     Word word;
     std::memcpy(&word, from, sizeof word);
     std::memcpy(to, &word, sizeof word);
-    found_ = found_ || (word & exponent_) == exponent_;
+    if constexpr (sizeof(Word) > 1) found_ = found_ || (word & exponent_) == exponent_;
   }
   /// Copies `count` consecutive elements.
   void copy(char* to, const char* from, i64 count) {
@@ -42,7 +42,9 @@ void copy_elements(DType io, const OpRequest& request, const Body& body) {
     body(copier);
     if (copier.found()) __atomic_store_n(request.overflow, request.overflow_mark, __ATOMIC_RELAXED);
   };
-  if (dtype_bytes(io) == 4) {
+  if (is_integer(io)) {
+    run(Copier<unsigned char>(io));
+  } else if (dtype_bytes(io) == 4) {
     run(Copier<u32>(io));
   } else {
     run(Copier<u16>(io));

@@ -352,7 +352,8 @@ void* Execution::address_of(i32 tensor) const {
 
 Tensor Execution::tensor_at(i32 tensor) const {
   const i32 channels = program_.tensors[tensor].channels;
-  return {address_of(tensor), rows_of(tensor), ld_of(tensor), channels, program_.dtype};
+  const DType dtype = program_.storages[program_.tensors[tensor].storage].integers.value_or(program_.dtype);
+  return {address_of(tensor), rows_of(tensor), ld_of(tensor), channels, dtype};
 }
 
 OpRequest Execution::request_of(i32 number) const {

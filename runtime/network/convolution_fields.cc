@@ -14,6 +14,9 @@ namespace {
 using llvm::json::Object;
 using llvm::json::Value;
 
+// Scales follow from ranges. With these limits, a quotient of two scales is a normal float32 number.
+constexpr double kLeastRange = 1e-30, kGreatestRange = 1e30;
+
 llvm::Error read_norm(const Object& object, ConvolutionFields& fields) {
   const std::string name = text_or_empty(object, "norm");
   if (name == "layer_norm" || name == "instance_norm" || name == "group_norm") {
@@ -89,12 +92,44 @@ llvm::Error read_activation(const Object& object, ConvolutionFields& fields) {
   return llvm::Error::success();
 }
 
+/// Reads the fields "precision" and "output_range".
+llvm::Error read_precision(const Object& object, ConvolutionFields& fields) {
+  if (object.get("precision")) {
+    const std::string name = text_or_empty(object, "precision");
+    if (name != precision_name(true) && name != precision_name(false)) {
+      return at("precision",
+                make_error(StatusCode::InvalidArgument, "\"precision\" must be \"float\" or \"int8\""));
+    }
+    fields.is_int8 = name == precision_name(true);
+  }
+  if (fields.is_int8 && fields.groups > 1) {
+    return at("precision", make_error(StatusCode::Unimplemented,
+                                      "\"precision\" is \"int8\", but the convolution has {0} groups, which "
+                                      "no kernel of 8 bits computes: use \"float\" here",
+                                      fields.groups));
+  }
+  const Value* const range = object.get("output_range");
+  if (range == nullptr) return llvm::Error::success();
+  const auto number = range->getAsNumber();
+  if (!number || !(*number >= kLeastRange && *number <= kGreatestRange)) {
+    return at("output_range",
+              make_error(StatusCode::InvalidArgument,
+                         "\"output_range\" must be a number from 1e-30 to 1e30: the largest magnitude that "
+                         "the result has"));
+  }
+  fields.output_range = static_cast<float>(*number);
+  return llvm::Error::success();
+}
+
 }  // namespace
 
+const char* precision_name(bool is_int8) { return is_int8 ? "int8" : "float"; }
+
 llvm::ArrayRef<llvm::StringRef> convolution_field_names(FieldPlace place) {
-  static constexpr llvm::StringRef kOfHead[] = {"bias", "activation", "slope"};
+  static constexpr llvm::StringRef kOfHead[] = {"bias", "activation", "slope", "precision", "output_range"};
   static constexpr llvm::StringRef kAll[] = {
-      "bias", "norm", "affine", "epsilon", "track_running_stats", "activation", "slope", "groups"};
+      "bias",       "norm",  "affine", "epsilon",   "track_running_stats",
+      "activation", "slope", "groups", "precision", "output_range"};
   if (place == FieldPlace::Head) return kOfHead;
   return kAll;
 }
@@ -110,6 +145,7 @@ llvm::Error read_convolution_fields(const Object& object, FieldPlace place, Conv
     if (object.get("norm")) MINUET_TRY(at("norm", read_norm(object, fields)));
     MINUET_TRY(read_batch_norm(object, fields));
   }
+  MINUET_TRY(read_precision(object, fields));
   if (place != FieldPlace::PartBeforeAddition) return read_activation(object, fields);
   for (const char* field : {"activation", "slope"}) {
     if (!object.get(field)) continue;
@@ -150,6 +186,10 @@ void print_convolution_fields(const ConvolutionFields& fields, FieldPlace place,
       object["epsilon"] = fields.epsilon;
     }
   }
+  // A part of a block prints its precision where it differs from the block's.
+  const bool is_layer = place == FieldPlace::Layer || place == FieldPlace::Head;
+  if (is_layer && fields.is_int8) object["precision"] = precision_name(true);
+  if (fields.output_range > 0) object["output_range"] = static_cast<double>(fields.output_range);
   if (place == FieldPlace::PartBeforeAddition) return;
   object["activation"] = kActivationNames[static_cast<int>(fields.activation)];
   if (fields.activation == Activation::LeakyReLU) object["slope"] = static_cast<double>(fields.slope);

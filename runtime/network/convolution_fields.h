@@ -1,5 +1,5 @@
 // Reads those fields of a network's JSON description that belong to a convolution. They describe its bias,
-// norm and activation.
+// norm, activation and precision.
 #pragma once
 
 #include "codegen/base/error.h"
@@ -22,6 +22,12 @@ struct ConvolutionFields {
   // Holds the slope of a leaky ReLU for negative numbers.
   float slope = 0;
   i32 groups = 1;
+  // The field "precision" is "int8" if the flag is true, and "float" if it is false. A convolution of 8 bits
+  // multiplies 8-bit features by 8-bit weights. Other ones compute in the plan's dtype.
+  bool is_int8 = false;
+  // Holds the field "output_range": the largest magnitude that the result has when it is stored in 8 bits. It
+  // is 0 if the description does not give it, and the result is then never stored in 8 bits.
+  float output_range = 0;
 };
 
 /// Says where in a network's description the fields of a convolution are. This determines which fields and
@@ -51,6 +57,9 @@ llvm::Error read_convolution_fields(const llvm::json::Object& object, FieldPlace
 
 /// Writes to `object` the fields that read_convolution_fields() reads as `fields`.
 void print_convolution_fields(const ConvolutionFields& fields, FieldPlace place, llvm::json::Object& object);
+
+/// Returns the value of the field "precision".
+const char* precision_name(bool is_int8);
 
 llvm::Expected<bool> read_flag(const llvm::json::Value& value, llvm::StringRef field);
 

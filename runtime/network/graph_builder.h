@@ -42,6 +42,9 @@ class GraphBuilder {
 
   llvm::Expected<Program> build(bool covers_chains);
 
+  /// Returns why build() has failed if the precisions of the description are at fault.
+  const std::optional<PrecisionFault>& precision_fault() const { return fault_; }
+
   // The following functions are for the ops.
 
   const NetworkDescription& description() const { return description_; }
@@ -130,6 +133,10 @@ class GraphBuilder {
   llvm::Error check_is_features(i32 tensor, llvm::StringRef field) const;
   i32 find_or_add_level(const LevelSpec& level);
   llvm::Error add_outputs();
+  const ProgramLayer* find_observed(llvm::StringRef output) const;
+  const ProgramLayer* find_convolution(const std::string& name) const;
+  void add_layer_outputs();
+  llvm::Error assign_types();
   llvm::Error add_output(const std::string& name, i32 tensor);
   i32 add_map(const MapSpec& map);
   llvm::Error widen_period(const AxisArray& tensor_stride);
@@ -148,11 +155,14 @@ class GraphBuilder {
   // Holds the names of all layers of the description so far.
   std::set<std::string> layers_;
   std::map<std::string, WindowRecord> windows_;
+  // Holds, for the name of each layer of the program, the place and the subject of its description.
+  std::map<std::string, std::pair<std::string, std::string>> places_;
   // Holds the prefixes of all parameters, for example "a.conv" and "a.bn".
   std::set<std::string> parts_;
   // The flag is true if a layer has the name of the input, which the description does not name.
   bool is_usual_input_replaced_ = false;
   i32 current_ = 0;
+  std::optional<PrecisionFault> fault_;
 };
 
 }  // namespace minuet

@@ -182,6 +182,8 @@ struct InputDescription {
 /// Holds the names of the input and the output of a network whose description does not name them.
 inline constexpr const char* kUsualInput = "input";
 inline constexpr const char* kUsualOutput = "output";
+/// Begins the name of an output that is the result of a convolution. The name of the convolution follows.
+inline constexpr const char* kLayerOutput = "layer:";
 /// Hold the names of the inputs that a network which takes points has behind those of its description.
 inline constexpr const char* kBatchInput = "batch";
 inline constexpr const char* kCountInput = "count";

@@ -6,6 +6,8 @@
 #include "runtime/network/cover_chains.h"
 #include "runtime/network/graph_builder.h"
 #include "runtime/network/ops/op_entry.h"
+#include "runtime/network/precisions.h"
+#include "runtime/program/ops/convolution.h"
 #include "runtime/program/program_memory.h"
 #include "runtime/program/stages.h"
 
@@ -35,7 +37,10 @@ llvm::Expected<Program> GraphBuilder::build(bool covers_chains) {
   for (std::size_t i = 0; i < description_.layers.size(); ++i) {
     const LayerDescription& layer = description_.layers[i];
     const std::string subject = op_name(layer.op) + (layer.name.empty() ? "" : " " + layer.name);
+    const std::size_t first = program_.layers.size();
     MINUET_TRY(at(element("layers", i), about(subject, add(layer))));
+    for (std::size_t l = first; l < program_.layers.size(); ++l)
+      places_[program_.layers[l].name] = {element("layers", i), subject};
   }
   if (program_.layers.empty()) {
     return at("layers", make_error(StatusCode::InvalidArgument,
@@ -47,9 +52,24 @@ llvm::Expected<Program> GraphBuilder::build(bool covers_chains) {
   if (program_.takes_points()) add_point_inputs();
   move_items_last();
   if (covers_chains) cover_chains(program_);
+  add_layer_outputs();
+  MINUET_TRY(assign_types());
   assign_columns(program_);
   stack_storages(program_);
   return std::move(program_);
+}
+
+/// Gives the tensors the types that the precisions of the layers ask for.
+llvm::Error GraphBuilder::assign_types() {
+  fault_ = assign_precisions(program_);
+  if (!fault_) return llvm::Error::success();
+  const auto [place, subject] = places_[fault_->layer];
+  const std::string& part = find_convolution(fault_->layer)->origin.part;
+  llvm::Error error =
+      at("precision", make_error(StatusCode::InvalidArgument,
+                                 "the convolution cannot compute in 8 bits, because {0}", fault_->reason));
+  if (!part.empty()) error = at(part, std::move(error));
+  return at(place, about(subject, std::move(error)));
 }
 
 /// Adds the tensor of an input, and of all inputs that are on the same level because of it.
@@ -161,15 +181,40 @@ llvm::Error GraphBuilder::add_outputs() {
   for (std::size_t i = 0; i < description_.outputs.size(); ++i) {
     const std::string& name = description_.outputs[i];
     const auto found = results_.find(name);
-    if (found == results_.end()) {
+    if (found != results_.end()) {
+      MINUET_TRY(at(element("outputs", i), add_output(name, found->second)));
+    } else if (find_observed(name) != nullptr) {
+      program_.outputs.push_back(-1);  // add_layer_outputs() sets the tensor.
+      program_.output_names.push_back(name);
+    } else {
       return at(
           element("outputs", i),
           make_error(StatusCode::InvalidArgument,
                      "no layer has the output \"{0}\": correct this name, or the layer's \"output\"", name));
     }
-    MINUET_TRY(at(element("outputs", i), add_output(name, found->second)));
   }
   return llvm::Error::success();
+}
+
+/// Returns the convolution whose result an output of this name is, or null if there is none.
+const ProgramLayer* GraphBuilder::find_observed(llvm::StringRef output) const {
+  return output.consume_front(kLayerOutput) ? find_convolution(output.str()) : nullptr;
+}
+
+/// Returns the convolution of this name, or null if there is none.
+const ProgramLayer* GraphBuilder::find_convolution(const std::string& name) const {
+  const auto found = llvm::find_if(program_.layers, [&](const ProgramLayer& layer) {
+    return layer.name == name && convolution_of(layer) != nullptr;
+  });
+  return found == program_.layers.end() ? nullptr : &*found;
+}
+
+/// Sets the tensors of the outputs that are named after convolutions. Their kernels may compute ops behind
+/// them (cover_chains.h), so that their results are known late.
+void GraphBuilder::add_layer_outputs() {
+  for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
+    if (program_.outputs[i] < 0) program_.outputs[i] = find_observed(program_.output_names[i])->output;
+  }
 }
 
 llvm::Error GraphBuilder::add_output(const std::string& name, i32 tensor) {
@@ -208,6 +253,16 @@ llvm::Expected<Program> build_program(const NetworkDescription& description, DTy
       GraphBuilder(description, dtype, head_channels, dataflow).build(covers_chains);
   if (!program) return annotate(with_place(program.takeError()), "network description");
   return program;
+}
+
+llvm::Expected<std::optional<PrecisionFault>> find_precision_fault(const NetworkDescription& description,
+                                                                   const HeadChannels& head_channels) {
+  GraphBuilder builder(description, DType::F16, head_channels, /*dataflow=*/{});
+  llvm::Expected<Program> program = builder.build(/*covers_chains=*/true);
+  if (program) return std::nullopt;
+  if (!builder.precision_fault()) return with_place(program.takeError());
+  llvm::consumeError(program.takeError());
+  return builder.precision_fault();
 }
 
 }  // namespace minuet

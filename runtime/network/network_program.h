@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "runtime/network/network_description.h"
+#include "runtime/network/precisions.h"
 #include "runtime/program/ops/convolution.h"
 
 namespace minuet {
@@ -19,5 +20,10 @@ using HeadChannels = std::function<llvm::Expected<i32>(const std::string& head, 
 llvm::Expected<Program> build_program(const NetworkDescription& description, DType dtype,
                                       const HeadChannels& head_channels,
                                       std::optional<Dataflow> dataflow = {}, bool covers_chains = true);
+
+/// Returns the convolution of the network that cannot compute in 8 bits although the description says so, or
+/// nothing if there is none.
+llvm::Expected<std::optional<PrecisionFault>> find_precision_fault(const NetworkDescription& description,
+                                                                   const HeadChannels& head_channels);
 
 }  // namespace minuet

@@ -287,6 +287,7 @@ namespace {
   std::vector<ParameterName> names;
   for (std::size_t i = 0; i < layer.affines.size(); ++i) {
     const AffineNames& affine = layer.affines[i];
+    if (affine.factor != 0) continue;
     const auto add_vector = [&](const std::string& name, ParameterRole role) {
       const i64 channels = layer.problem.kind().shape(layer.problem).in_channels;
       names.push_back({name, role, {channels}, static_cast<i32>(i)});

@@ -48,6 +48,7 @@ class ParameterLayout {
   ParameterLayout(const LoadedPlan& loaded, bool keeps_master, StoresWeight stores_weight);
 
   i64 bytes() const { return bytes_; }
+  const Program& program() const { return loaded_.plan->program; }
   /// Returns the plan's parameters (Plan::parameter_list()).
   llvm::ArrayRef<PlanParameter> parameters() const { return parameters_; }
   std::size_t layers() const { return layers_.size(); }

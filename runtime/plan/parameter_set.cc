@@ -49,6 +49,7 @@ ParameterSet::ParameterSet(std::shared_ptr<const LoadedPlan> loaded, const Param
 
 llvm::Expected<std::shared_ptr<ParameterSet>> ParameterSet::create(std::shared_ptr<const LoadedPlan> loaded,
                                                                    const ParameterSetOptions& options) {
+  MINUET_TRY(check_takes_values(loaded->plan->program));
   std::shared_ptr<ParameterSet> set(new ParameterSet(std::move(loaded), options));
   if (set->parameters().empty()) {
     return make_error(StatusCode::InvalidArgument, "the plan has no parameters to set");

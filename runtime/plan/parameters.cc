@@ -6,6 +6,7 @@
 #include "kernels_templates/shared/parameter_kernels.h"
 #include "runtime/network/weights_check.h"
 #include "runtime/program/ops/convolution.h"
+#include "runtime/weights/quantized_weight.h"
 #include "runtime/weights/rounding.h"
 
 namespace minuet {
@@ -125,7 +126,8 @@ llvm::Error ParameterSource::refuse_weight(const ProgramLayer& layer) const {
                     overflow_text(problem.dtype, weight[*lost]));
 }
 
-/// Returns the layer's weight, rounded to the dtype of its problem.
+/// Returns the layer's weight, rounded to the dtype of its problem. A weight that becomes one of 8 bits is
+/// not rounded before.
 llvm::Expected<std::vector<float>> ParameterSource::weight(const ProgramLayer& layer) const {
   const ConvolutionProblem& problem = *convolution_of(layer);
   const i64 inputs = kernel_volume(problem) * group_inputs(problem);
@@ -136,6 +138,7 @@ llvm::Expected<std::vector<float>> ParameterSource::weight(const ProgramLayer& l
     weight =
         draw(layer.weight, inputs * problem.out_channels, {0, std::sqrt(2.0 / static_cast<double>(inputs))});
   }
+  if (problem.input_type) return weight;
   const bool is_finite = round_values(problem.dtype, weight.data(), weight.size(), weight.data());
   // Weights that were drawn at random are finite in every dtype.
   if (!is_finite && file_ && !allows_non_finite()) return refuse_weight(layer);
@@ -231,6 +234,11 @@ llvm::Error ParameterSource::fold_batch_norm(const AffineNames& names, const std
   LayerParameters parameters;
   const i64 channels = input_channels(layer);
   for (const AffineNames& names : layer.affines) {
+    if (names.factor != 0) {
+      parameters.scale.insert(parameters.scale.end(), static_cast<std::size_t>(channels), names.factor);
+      parameters.shift.insert(parameters.shift.end(), static_cast<std::size_t>(channels), 0.0f);
+      continue;
+    }
     if (!names.batch_norm.empty()) {
       MINUET_TRY(fold_batch_norm(names, "", names.batch_norm, channels, parameters));
       continue;
@@ -241,6 +249,22 @@ llvm::Error ParameterSource::fold_batch_norm(const AffineNames& names, const std
     parameters.shift.insert(parameters.shift.end(), shift.begin(), shift.end());
   }
   return parameters;
+}
+
+/// Replaces the parameters of a convolution that computes in 8 bits by those that its kernel reads.
+[[gnu::cold]] static llvm::Error quantize_parameters(const ProgramLayer& layer, LayerParameters& parameters) {
+  TensorScales scales;
+  scales.input.assign(layer.input_scales.begin(), layer.input_scales.end());
+  if (layer.residual_scale > 0) scales.residual = static_cast<double>(layer.residual_scale);
+  if (layer.output_scale > 0) scales.output = static_cast<double>(layer.output_scale);
+  llvm::Expected<QuantizedParameters> quantized =
+      quantize(*convolution_of(layer), parameters.weight, parameters.scale, parameters.shift, scales);
+  if (!quantized) return annotate(quantized.takeError(), "the weight \"" + layer.weight + "\" in 8 bits");
+  parameters.weight.assign(quantized->weight.begin(), quantized->weight.end());
+  parameters.scale = std::move(quantized->factor);
+  parameters.shift = std::move(quantized->shift);
+  parameters.residual_factor = std::move(quantized->residual_factor);
+  return llvm::Error::success();
 }
 
 llvm::Expected<LayerParameters> ParameterSource::layer(const ProgramLayer& layer) const {
@@ -258,6 +282,7 @@ llvm::Expected<LayerParameters> ParameterSource::layer(const ProgramLayer& layer
     MINUET_ASSIGN(parameters.shift, optional_vector(layer.bias, channels, 0, {0, 0.05}));
     parameters.scale.assign(parameters.shift.size(), 1.0f);
   }
+  if (problem->input_type) MINUET_TRY(quantize_parameters(layer, parameters));
   return parameters;
 }
 

@@ -143,6 +143,7 @@ llvm::Expected<std::shared_ptr<const Plan>> Plan::create(NetworkProblem problem,
   plan->network = {std::move(problem), std::move(recorded)};
   // Values of no parameters need not be given.
   plan->has_values = source.has_values() || plan->parameter_list().empty();
+  if (!plan->has_values) MINUET_TRY(check_takes_values(plan->program));
   if (!plan->has_values) return plan;
   MINUET_TRY(in_parallel(static_cast<i64>(plan->parameters.size()), [&](i64 i) -> llvm::Error {
     MINUET_ASSIGN(plan->parameters[i], source.layer(plan->program.layers[i]));
@@ -188,6 +189,18 @@ llvm::Expected<std::shared_ptr<const Plan>> Plan::create_without_values(
   plan->has_values = false;
   plan->tuning = std::move(tuning);
   return plan;
+}
+
+llvm::Error check_takes_values(const Program& program) {
+  for (const ProgramLayer& layer : program.layers) {
+    if (!layer.is_int8) continue;
+    return make_error(StatusCode::Unimplemented,
+                      "the convolution {0} computes in 8 bits, and its weights are quantized when a plan is "
+                      "created with values: create the plan with a weights file or a seed, or take the "
+                      "description of the floating network",
+                      layer.name);
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error check_parameter_number(i32 number, std::size_t count) {

@@ -44,6 +44,10 @@ struct PlanParameter : ParameterName {
   i32 layer = 0;
 };
 
+/// Returns Unimplemented if a convolution of the program computes in 8 bits. Its parameters are computed from
+/// the values with which a plan is created, so that no others can be set.
+llvm::Error check_takes_values(const Program& program);
+
 /// Returns OutOfRange if a plan with `count` parameters has none of this number.
 llvm::Error check_parameter_number(i32 number, std::size_t count);
 

@@ -4,8 +4,9 @@
 //   head          is the PlanHead.
 //   document      is JSON with the plan's problem, its tuning results, and the sizes of the bundles.
 //   parameters    has the weight, the scale and the shift of each layer, in the order of the program's
-//                 layers. Weights are stored in the program's dtype, scales and shifts in fp32. Their sizes
-//                 follow from the problem. The part is empty if the document's "values" is false.
+//                 layers, and behind them the factors of an 8-bit residual. Weights are stored in the
+//                 program's dtype, all others in fp32. Their sizes follow from the problem. The part is empty
+//                 if the document's "values" is false.
 //   bundles       has a bundle of kernels (bundle_format.h) for each architecture, in the document's order.
 //   digest        is the SHA-256 of all preceding bytes.
 //

@@ -38,6 +38,7 @@ PreparedParameters::PreparedParameters(const LoadedPlan& loaded, std::vector<Can
 
 llvm::Expected<PreparedParameters::Jobs> PreparedParameters::jobs(llvm::ArrayRef<GivenArray> values,
                                                                   WeightsOrder order, char* block) const {
+  MINUET_TRY(check_takes_values(layout_.program()));
   if (values.size() != parameters().size()) {
     return make_error(StatusCode::InvalidArgument, "{0} values are given, but the plan has {1} parameters",
                       values.size(), parameters().size());

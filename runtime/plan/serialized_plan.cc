@@ -1,6 +1,7 @@
 #include "runtime/plan/serialized_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 
@@ -35,12 +36,13 @@ std::uint32_t format_of(const ProgramLayer& layer, bool is_network) {
   const bool has_new_kernel =
       window != nullptr && (!window->offsets.empty() || (!is_network && window->padding.has_value()));
   const ConvolutionProblem* const convolution = convolution_of(layer);
+  const bool has_integers = layer.is_int8;
   const bool is_gradient = convolution != nullptr && convolution->gradient_of.has_value();
   const auto* const chain = layer.problem.get_if<PointwiseProblem>();
   const bool has_gradients = chain != nullptr && llvm::any_of(chain->steps, [](const PointwiseStep& step) {
                                return traits_of(step.kind).is_gradient;
                              });
-  return has_new_kernel || is_gradient || has_gradients ? kPlanFormat : kOldestPlanFormat;
+  return has_new_kernel || is_gradient || has_gradients || has_integers ? kPlanFormat : kOldestPlanFormat;
 }
 
 /// Returns the first format that has everything in the plan, so that all libraries that know its ops read it.
@@ -64,6 +66,7 @@ std::string write_parameters(const Plan& plan) {
     append_values(storage_type(plan.program.dtype), layer.weight, bytes);
     append_values(DType::F32, layer.scale, bytes);
     append_values(DType::F32, layer.shift, bytes);
+    append_values(DType::F32, layer.residual_factor, bytes);
   }
   return bytes;
 }
@@ -171,6 +174,8 @@ class PartReader {
   llvm::StringRef rest_;
 };
 
+bool is_int8_weight(float value) { return std::abs(value) <= 127 && value == std::nearbyint(value); }
+
 llvm::Expected<std::vector<LayerParameters>> read_parameters(const Program& program, PartReader& parts) {
   std::vector<LayerParameters> parameters;
   for (const ProgramLayer& layer : program.layers) {
@@ -179,6 +184,10 @@ llvm::Expected<std::vector<LayerParameters>> read_parameters(const Program& prog
     MINUET_ASSIGN(read.weight, parts.take_values(storage_type(program.dtype), counts.weight));
     MINUET_ASSIGN(read.scale, parts.take_values(DType::F32, counts.scale));
     MINUET_ASSIGN(read.shift, parts.take_values(DType::F32, counts.shift));
+    if (layer.is_int8 && !llvm::all_of(read.weight, is_int8_weight)) {
+      return damaged_plan("the weight of " + layer.name + " has numbers that are not integers of 8 bits");
+    }
+    MINUET_ASSIGN(read.residual_factor, parts.take_values(DType::F32, counts.residual_factor));
   }
   return parameters;
 }
@@ -191,6 +200,7 @@ llvm::Expected<std::string> serialize_plan(const Plan& plan, KernelCache& cache,
   std::set<std::string> sorted(archs.begin(), archs.end());
   sorted.erase("");
   const bool has_values = plan.has_values && with_values;
+  if (!has_values) MINUET_TRY(check_takes_values(plan.program));
   std::vector<BundlePart> parts;
   std::string bundles;
   for (const std::string& arch : sorted) {
@@ -226,6 +236,8 @@ llvm::Expected<ReadPlan> read_plan(llvm::StringRef bytes) {
   plan->parameters.resize(document->program.layers.size());
   if (plan->has_values) {
     MINUET_ASSIGN(plan->parameters, read_parameters(document->program, parts));
+  } else {
+    MINUET_TRY(check_takes_values(document->program));
   }
   for (const BundlePart& bundle : document->bundles) {
     MINUET_ASSIGN(const llvm::StringRef part, parts.take(bundle.bytes));

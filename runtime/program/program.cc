@@ -169,7 +169,7 @@ i64 largest_volume(const Program& program) {
 }
 
 i64 element_bytes(const Program& program, const StorageSpec& storage) {
-  if (storage.holds_mask) return 1;
+  if (storage.holds_mask || storage.integers) return 1;
   const bool has_words = storage.holds_integers || storage.holds_points;
   return has_words ? static_cast<i64>(sizeof(i32)) : dtype_bytes(program.dtype);
 }

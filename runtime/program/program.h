@@ -90,6 +90,10 @@ struct StorageSpec {
   bool holds_points = false;
   // The flag is true if the elements are the bytes of a mask, whatever the program's dtype is.
   bool holds_mask = false;
+  // Holds U8 or S8 if the elements are 8-bit integers, which stand for multiples of the scales of their
+  // columns. `scales` has `ld` elements then, and is empty otherwise.
+  std::optional<DType> integers = std::nullopt;
+  std::vector<float> scales = {};
   // Holds the number of elements that each batch item has in a dense tensor, and is 0 otherwise.
   i64 item_elements = 0;
 };
@@ -116,6 +120,8 @@ struct AffineNames {
   double epsilon = 0;
   // The flag is true if the batch norm has a weight and a bias.
   bool is_affine = true;
+  // Holds the scale of a step that has no parameters, whose shift is 0. It is 0 for every other step.
+  float factor = 0;
 };
 
 /// Describes one op by its place in the program and the problem that it solves.
@@ -146,6 +152,15 @@ struct ProgramLayer {
   std::vector<AffineNames> affines;
   // Lists the prefixes of the parameters that layer norms of a chain would have which have none.
   std::vector<std::string> bare_norms;
+  // Hold what the description says of the convolution (ConvolutionFields): whether it multiplies 8-bit
+  // features, and the largest magnitude of its result, or 0. assign_precisions() makes types of them.
+  bool is_int8 = false;
+  float output_range = 0;
+  // Hold the scale of each channel of the input of a convolution that computes in 8 bits, the scale of its
+  // residual, and the scale of a convolution's output in 8 bits. They are empty, or 0, where there is no such
+  // tensor.
+  std::vector<float> input_scales;
+  float residual_scale = 0, output_scale = 0;
   // Holds the number of the kernel map that the op reads, or -1 if it reads none.
   i32 map = 0;
   // Holds the level whose coordinates the op reads (LevelSpec::keeps_coordinates), or -1.

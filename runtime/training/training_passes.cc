@@ -18,6 +18,7 @@ llvm::Expected<Program> unfolded_program(const Plan& plan) {
                       "the plan is of a single op, but a training plan is of a network: create the plan with "
                       "minuet_plan_create_network");
   }
+  MINUET_TRY(check_takes_values(plan.program));
   const NetworkRecord& record = *plan.network;
   const auto head_channels = [&](const std::string& head, i32 /*in_channels*/) -> llvm::Expected<i32> {
     const auto found = record.head_channels.find(head);

@@ -76,6 +76,66 @@ TEST(Pool, EveryReduction) {
   }
 }
 
+/// Maxima of integers, in vectors of every width. Rows past the count become 0.
+template <DType T, i32 Channels, i32 VectorBytes>
+void expect_integers(i64 count, i64 output_rows, i32 volume, int variant) {
+  constexpr PoolSpec kSpec{.io = T, .channels = Channels, .vector_bytes = VectorBytes, .threads = 64};
+  Random random(700 + static_cast<u64>(count) + static_cast<u64>(volume));
+  const i64 input_rows = count + 7, ld = Channels + 16;
+  const auto bytes = static_cast<std::size_t>((std::max(input_rows, output_rows) + 1) * ld);
+  std::vector<unsigned char> input_memory(bytes + 16), output_memory(bytes + 16, 0xa5);
+  const auto aligned = [](std::vector<unsigned char>& memory) {
+    return memory.data() + (16 - reinterpret_cast<std::uintptr_t>(memory.data()) % 16) % 16;
+  };
+  // Integers of S8 are -127 to 127.
+  for (unsigned char& byte : input_memory)
+    byte = static_cast<unsigned char>(random.below(255) - (T == DType::S8 ? 127 : 0));
+  unsigned char *const input = aligned(input_memory), *const output = aligned(output_memory);
+  std::vector<i32> rows(static_cast<std::size_t>(volume * count));
+  for (i32& row : rows)
+    row = random.below(3) == 0 ? -1 : static_cast<i32>(random.below(static_cast<u64>(input_rows)));
+  const i32 device_count = static_cast<i32>(count);
+  u32 overflow = 0;
+  PoolParams params = {};
+  params.input = input, params.input_ld = ld;
+  params.rows = rows.data(), params.output_count = &device_count, params.output_rows = output_rows;
+  params.volume = volume, params.pads_output = 1;
+  params.output = output, params.output_ld = ld;
+  params.overflow = &overflow, params.overflow_mark = 5;
+  shim::launch(&pool<kSpec>, params, shim::small_grid(variant, kSpec.threads));
+  EXPECT_EQ(overflow, 0u);
+  const auto value = [](unsigned char byte) {
+    return T == DType::U8 ? static_cast<int>(byte) : static_cast<int>(static_cast<signed char>(byte));
+  };
+  for (i64 row = 0; row <= output_rows; ++row) {
+    for (i64 c = 0; c < ld; ++c) {
+      int expected = 0;
+      bool is_first = true;
+      for (i32 k = 0; k < volume && row < count; ++k) {
+        const i32 source = rows[static_cast<std::size_t>(k * count + row)];
+        if (source < 0) continue;
+        const int given = value(input[source * ld + c]);
+        expected = is_first ? given : std::max(expected, given);
+        is_first = false;
+      }
+      if (c >= Channels || row == output_rows) expected = value(0xa5);
+      ASSERT_EQ(value(output[row * ld + c]), expected) << row << " " << c;
+    }
+  }
+}
+
+TEST(Pool, MaximaOfIntegers) {
+  for (int variant = 0; variant < shim::kGridVariants; ++variant) {
+    expect_integers<DType::U8, 16, 16>(100, 100, 27, variant);
+    expect_integers<DType::S8, 48, 16>(33, 40, 8, variant);
+    expect_integers<DType::S8, 24, 8>(50, 64, 1, variant);
+    expect_integers<DType::U8, 12, 4>(1, 9, 125, variant);
+    expect_integers<DType::S8, 6, 2>(20, 21, 3, variant);
+    expect_integers<DType::U8, 5, 1>(17, 17, 9, variant);
+    expect_integers<DType::S8, 5, 1>(0, 3, 9, variant);
+  }
+}
+
 void take_if_better(float value, i32 source, float& best, i32& winner) {
   const bool is_better = value > best || (std::isnan(value) && !std::isnan(best));
   if (winner < 0 || is_better) best = value, winner = source;

@@ -8,6 +8,10 @@ namespace minuet {
 
 llvm::Error validate(const PoolingProblem& problem) {
   MINUET_TRY(check_window(problem, problem.channels, problem.channels));
+  if (is_integer(problem.dtype) && problem.reduction != Reduction::Max) {
+    return make_error(StatusCode::Unimplemented,
+                      "only a maximum pools 8-bit elements: pool elements of the type of the plan");
+  }
   if (!problem.winners || problem.reduction == Reduction::Max) return llvm::Error::success();
   return make_error(StatusCode::InvalidArgument,
                     "winners is set, but only a maximum has winners: use the reduction max, or leave it 0");

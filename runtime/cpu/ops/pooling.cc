@@ -1,6 +1,7 @@
 #include "runtime/cpu/ops/pooling.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "codegen/choose/ops/pooling.h"
@@ -36,7 +37,13 @@ class PoolingOp final : public CpuOp {
       call.pool.run((rows + kRowsPerTask - 1) / kRowsPerTask, [&](i64 task, i32 slot) {
         float* const scratch = call.scratch + slot * call.scratch_words;
         for (i64 r = task * kRowsPerTask; r < std::min(rows, (task + 1) * kRowsPerTask); ++r) {
-          pool_row(call, request, rows, r, scratch);
+          if (spec_.io == DType::U8) {
+            pool_integers<std::uint8_t>(request, rows, r);
+          } else if (spec_.io == DType::S8) {
+            pool_integers<std::int8_t>(request, rows, r);
+          } else {
+            pool_row(call, request, rows, r, scratch);
+          }
         }
       });
       const i64 element = dtype_bytes(spec_.io), pitch = request.output_ld * element;
@@ -62,6 +69,21 @@ class PoolingOp final : public CpuOp {
       values[c] = inputs[c];
       winners[c] = source;
     }
+  }
+
+  /// Computes the maxima of one output row of 8-bit integers. `rows` is as in pool_row().
+  template <class Integer>
+  void pool_integers(const NeighbourRequest& request, i64 rows, i64 row) const {
+    Integer* const target = static_cast<Integer*>(request.output) + row * request.output_ld;
+    bool is_first = true;
+    for (i64 k = 0; k < volume_; ++k) {
+      const i64 source = request.view.rows ? request.view.rows[k * rows + row] : row;
+      if (source < 0) continue;
+      const Integer* const from = static_cast<const Integer*>(request.input) + source * request.input_ld;
+      for (i32 c = 0; c < spec_.channels; ++c) target[c] = is_first ? from[c] : std::max(target[c], from[c]);
+      is_first = false;
+    }
+    if (is_first) std::fill_n(target, spec_.channels, Integer{0});
   }
 
   /// Computes one output row. `rows` is the number of output rows, which is also the number of entries per

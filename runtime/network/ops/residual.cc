@@ -40,11 +40,20 @@ llvm::Error read_parts(const Object& object, LayerDescription& layer) {
     const FieldPlace place = place_of(layer, i);
     ConvolutionFields& fields = layer.parts.emplace_back(layer.fields);
     if (place == FieldPlace::PartBeforeAddition) fields.activation = Activation::None, fields.slope = 0;
+    fields.output_range = 0;  // The layer's range is that of its result.
     const Value* const value = object.get(names[i]);
     if (!value) continue;
     layer.has_shortcut_fields |= i + 1 == names.size();
     MINUET_TRY(at(names[i], read_part(*value, names[i], place, fields)));
+    if (i + 2 != names.size() || fields.output_range == 0) continue;
+    return at(names[i], at("output_range",
+                           make_error(StatusCode::InvalidArgument,
+                                      "the result of \"{0}\" is the layer's result, to which the shortcut is "
+                                      "added: set \"output_range\" in the layer",
+                                      names[i])));
   }
+  // The last convolution gives the layer's result.
+  layer.parts[names.size() - 2].output_range = layer.fields.output_range;
   return llvm::Error::success();
 }
 
@@ -119,7 +128,10 @@ void print_either(const LayerDescription& layer, i32 ndim, Object& object) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (i + 1 == names.size() && !layer.has_shortcut_fields) break;
     Object part;
-    print_convolution_fields(layer.parts[i], place_of(layer, i), part);
+    ConvolutionFields fields = layer.parts[i];
+    if (i + 2 == names.size()) fields.output_range = 0;  // It is the layer's.
+    print_convolution_fields(fields, place_of(layer, i), part);
+    if (fields.is_int8 != layer.fields.is_int8) part["precision"] = precision_name(fields.is_int8);
     object[names[i]] = std::move(part);
   }
 }

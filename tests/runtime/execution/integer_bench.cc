@@ -275,7 +275,14 @@ llvm::json::Array measure(Machine& machine, const tool::BenchCloud& cloud, bool 
     for (const FusedSpec& spec : specs) sources.push_back(emit(spec));
     Gpu::get().load(sources);
     for (const FusedSpec& spec : specs) {
-      const double us = bench.measure(spec, stream);
+      double us = 0;
+      try {
+        us = bench.measure(spec, stream);
+      } catch (const std::exception& error) {
+        // A Spec of the comparison may not fit on the GPU.
+        std::fprintf(stderr, "    %s does not run: %s\n", display_name(spec).c_str(), error.what());
+        continue;
+      }
       if (chosen_us == 0) chosen_us = us;
       if (best_us == 0 || us < best_us) best_us = us, best = display_name(spec);
       if (compares) std::fprintf(stderr, "    %8.2f us %s\n", us, display_name(spec).c_str());

@@ -388,8 +388,9 @@ class Draw {
                                           R"(, "norm": "none")",
                                           R"(, "activation": "leaky_relu", "slope": 0.1)",
                                           R"(, "affine": false, "epsilon": 0.01)",
-                                          R"(, "activation": "none")"};
-    return std::string(below(2) == 0 ? R"(, "width": 1)" : R"(, "out_channels": 5)") + kFields[below(6)];
+                                          R"(, "activation": "none")",
+                                          R"(, "precision": "int8", "output_range": 2.5)"};
+    return std::string(below(2) == 0 ? R"(, "width": 1)" : R"(, "out_channels": 5)") + kFields[below(7)];
   }
   /// Two ops, of which the second may have no name.
   std::string pointwise(int i, const std::string& text, const std::string& other) {

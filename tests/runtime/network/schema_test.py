@@ -46,6 +46,15 @@ GOOD = [
         {"op": "union", "name": "c", "input": "x", "with": "input"},
         {"op": "union", "name": "d", "input": "x", "with": "input", "combine": "concat"},
         {"op": "intersection", "name": "e", "input": "x", "with": "input", "combine": "add"}]},
+    {"name": "quantized", "ndim": 3, "in_channels": 4, "layers": [
+        {"op": "block", "name": "a", "out_channels": 8, "output_range": 2.5},
+        {"op": "residual", "name": "b", "out_channels": 16, "precision": "int8", "output_range": 1e30,
+         "conv1": {"output_range": 0.125, "precision": "float"}, "conv2": {"precision": "float"},
+         "shortcut": {"output_range": 3, "precision": "int8"}},
+        {"op": "bottleneck", "name": "c", "out_channels": 16, "inner_channels": 4, "output_range": 1,
+         "conv1": {"precision": "int8", "output_range": 1}, "conv2": {"output_range": 1}},
+        {"op": "linear", "name": "d", "out_channels": 5, "precision": "int8", "output_range": 6},
+        {"op": "head", "name": "e", "classes": 3, "precision": "int8"}]},
     {"name": "generative", "ndim": 3, "in_channels": 4, "shape": [32, 32, 16], "layers": [
         {"op": "max_pool", "name": "a", "kernel_size": 4, "stride": 4},
         {"op": "generative_up", "name": "b", "out_channels": 8, "kernel_size": [3, 2, 3], "stride": 2,

@@ -21,6 +21,7 @@
 #include <minuet/pointwise.h>
 #include <minuet/precompile.h>
 #include <minuet/pyramid.h>
+#include <minuet/quantize.h>
 #include <minuet/row_gradient.h>
 #include <minuet/select.h>
 #include <minuet/space.h>

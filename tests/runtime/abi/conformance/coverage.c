@@ -33,6 +33,8 @@ static const char* const any_value[][2] = {
     {"minuet_last_error_detail", "size"},
     {"minuet_context_cache_directory", "size"},
     {"minuet_plan_description", "size"},
+    {"minuet_plan_observe", "size"},
+    {"minuet_plan_quantize", "size"},
     {"minuet_status_name", "status"},
     {"minuet_execution_set_profiling", "on"},
 };

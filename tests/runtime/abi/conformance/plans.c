@@ -1,5 +1,6 @@
 /* Rows of plans: compiling, loading, queries, and plans as bytes. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +78,57 @@ static void query_tensors(const world* world) {
   const size_t needed = minuet_plan_description(plan, NULL, 0);
   GIVES(needed, minuet_plan_description(plan, out.text, sizeof(out.text)));
   EXPECT(needed > 1 && strncmp(out.text, "{", 1) == 0);
+}
+
+static void quantize(const world* world) {
+  minuet_plan* const plan = world->network;
+  char text[4096];
+  size_t needed = 0;
+  REFUSED(INVALID_ARGUMENT, "plan is null", minuet_plan_observe(NULL, out.text, 1, &out.bytes));
+  REFUSED(INVALID_ARGUMENT, "buffer is null", minuet_plan_observe(plan, NULL, 1, &out.bytes));
+  REFUSED(INVALID_ARGUMENT, "needed is null", minuet_plan_observe(plan, out.text, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "a single op", minuet_plan_observe(world->convolution, out.text, 1, &out.bytes));
+  ACCEPTED(minuet_plan_observe(plan, NULL, 0, &out.bytes));
+  needed = out.bytes;
+  ACCEPTED(minuet_plan_observe(plan, text, sizeof(text), &out.bytes));
+  EXPECT(out.bytes == needed && strlen(text) + 1 == needed && strstr(text, "\"layer:") != NULL);
+
+  const char* const observed = strstr(text, "\"layer:") + strlen("\"layer:");
+  char name[64];
+  snprintf(name, sizeof(name), "%.*s", (int)strcspn(observed, "\""), observed);
+  const char *const layers[] = {name, name}, *const none[] = {NULL}, *const unknown[] = {"nothing"};
+  const float ranges[] = {2, 2}, wrong_ranges[] = {-1};
+  int32_t flags[] = {1, 1}, wrong_flags[] = {2};
+  char* const to = out.text;
+  REFUSED(INVALID_ARGUMENT, "plan is null",
+          minuet_plan_quantize(NULL, layers, ranges, flags, 1, to, 1, &out.bytes));
+  REFUSED(INVALID_ARGUMENT, "layers is null",
+          minuet_plan_quantize(plan, NULL, ranges, flags, 1, to, 1, &out.bytes));
+  REFUSED(INVALID_ARGUMENT, "layers[0] is null",
+          minuet_plan_quantize(plan, none, ranges, flags, 1, to, 1, &out.bytes));
+  REFUSED(INVALID_ARGUMENT, "no convolution \"nothing\"",
+          minuet_plan_quantize(plan, unknown, ranges, flags, 1, to, 1, &out.bytes));
+  REFUSED(INVALID_ARGUMENT, "listed twice",
+          minuet_plan_quantize(plan, layers, ranges, flags, 2, to, 1, &out.bytes));
+  REFUSED(INVALID_ARGUMENT, "ranges is null",
+          minuet_plan_quantize(plan, layers, NULL, flags, 1, to, 1, &out.bytes));
+  REFUSED(INVALID_ARGUMENT, "ranges[0] is -1",
+          minuet_plan_quantize(plan, layers, wrong_ranges, flags, 1, to, 1, &out.bytes));
+  REFUSED(INVALID_ARGUMENT, "is_int8 is null",
+          minuet_plan_quantize(plan, layers, ranges, NULL, 1, to, 1, &out.bytes));
+  REFUSED(INVALID_ARGUMENT, "is_int8[0] is 2",
+          minuet_plan_quantize(plan, layers, ranges, wrong_flags, 1, to, 1, &out.bytes));
+  REFUSED(INVALID_ARGUMENT, "count is -1",
+          minuet_plan_quantize(plan, layers, ranges, flags, -1, to, 1, &out.bytes));
+  REFUSED(INVALID_ARGUMENT, "buffer is null",
+          minuet_plan_quantize(plan, layers, ranges, flags, 1, NULL, 1, &out.bytes));
+  REFUSED(INVALID_ARGUMENT, "needed is null",
+          minuet_plan_quantize(plan, layers, ranges, flags, 1, to, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "a single op",
+          minuet_plan_quantize(world->convolution, layers, ranges, flags, 1, to, 1, &out.bytes));
+  /* The first convolution reads the network's input, so that it stays floating. */
+  ACCEPTED(minuet_plan_quantize(plan, layers, ranges, flags, 1, text, sizeof(text), &out.bytes));
+  EXPECT(flags[0] == 0 && strstr(text, "\"output_range\": 2") != NULL);
 }
 
 static void ask_for_workspaces(const world* world) {
@@ -163,6 +215,7 @@ void call_plans(world* world) {
   compile_plans(world);
   query_plans(world);
   query_tensors(world);
+  quantize(world);
   ask_for_workspaces(world);
   ask_for_workspaces_with_options(world);
   ask_for_workspaces_by_capacity(world);

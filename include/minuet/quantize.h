@@ -1,0 +1,49 @@
+/* Minuet: networks whose convolutions multiply 8-bit numbers. Part of the C ABI, beside minuet.h, whose rules
+ * hold here too.
+ *
+ * A description says which convolutions compute in 8 bits, and the largest magnitude ("range") of each result
+ * that is stored in 8 bits (share/doc/minuet/networks/README.md). A caller finds the ranges by a calibration:
+ * 1. minuet_plan_observe describes the network with the results of all convolutions as outputs. The caller
+ *    runs a plan of this description on clouds of its own, and takes the range of each result.
+ * 2. minuet_plan_quantize describes the network with these ranges. A plan of this description, with the same
+ *    weights, computes in 8 bits. Weights files stay as they are.
+ * `minuet quantize` (share/doc/minuet/REFERENCE.md) does all of this. */
+#ifndef MINUET_QUANTIZE_H_
+#define MINUET_QUANTIZE_H_
+
+#include <minuet/minuet.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Writes a description as JSON: that of the plan's network, with the results of all convolutions behind its
+ * outputs. The output "layer:NAME" is the result of the convolution that minuet_execution_query_layer calls
+ * NAME, as its kernel stores it, which is behind the activation and all else that the kernel computes.
+ *
+ * Writes at most `size` bytes, the terminating zero included, and cuts a longer text; `buffer` may be null if
+ * `size` is 0. *needed gets the bytes that the whole text needs, terminator included.
+ *
+ * INVALID_ARGUMENT: the plan is of a single op, or a result of the network has the name of such an output. */
+MINUET_API minuet_status minuet_plan_observe(minuet_plan* plan, char* buffer, size_t size, size_t* needed);
+
+/* Writes a description as JSON: that of the plan's network, with the precisions and ranges of `count`
+ * convolutions. Their names are those of minuet_plan_observe without "layer:". All other convolutions compute
+ * in the plan's dtype. `buffer`, `size` and `needed` are as for minuet_plan_observe.
+ *
+ * ranges[i] is the largest magnitude of the convolution's result, from 1e-30 to 1e30, or 0 if it is unknown;
+ * the result is then never stored in 8 bits. is_int8[i] is 1 if the convolution shall compute in 8 bits, and
+ * 0 if not; the call sets it to 0 for those that cannot, because they have groups, or because what they read
+ * has floating numbers: an input of the network, or a result without a range or of another op than a
+ * convolution or one that only moves features.
+ *
+ * INVALID_ARGUMENT: the plan is of a single op, no convolution has the name, or it is listed twice. */
+MINUET_API minuet_status minuet_plan_quantize(minuet_plan* plan, const char* const* layers,
+                                              const float* ranges, int32_t* is_int8, int32_t count,
+                                              char* buffer, size_t size, size_t* needed);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* MINUET_QUANTIZE_H_ */
