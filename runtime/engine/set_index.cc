@@ -182,7 +182,8 @@ void place_index_table(Placement& parts, llvm::ArrayRef<i64> capacities, IndexMe
     memory.slots += slots;
     memory.sum_words += slots / kSlotTile + row_tiles_of(capacities[l]);
   }
-  memory.index = parts.take<VoxelIndex>(1);
+  memory.index = reinterpret_cast<VoxelIndex*>(
+      parts.take<char>(index_header_bytes(static_cast<i64>(capacities.size()))));
   memory.taken = parts.take<u32>(memory.slots / 32);
   memory.table = parts.take<Superblock>(memory.slots);
   memory.sums = parts.take<u32>(memory.sum_words);

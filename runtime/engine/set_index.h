@@ -53,7 +53,8 @@ constexpr i64 kMostRowsPerSlot = 32;
 
 /// Points to the memory of an index, which this struct does not own.
 struct IndexMemory {
-  VoxelIndex* index = nullptr;  // Points to the index. It is null if there is none.
+  /// Points to the first index_header_bytes() of the index. It is null if there is none.
+  VoxelIndex* index = nullptr;
   Superblock* table = nullptr;  // Points to the `slots` hash-table slots of all levels.
   u32* taken = nullptr;         // Points to the words IndexLevel::taken of all levels, slots / 32 words.
   i64 slots = 0;

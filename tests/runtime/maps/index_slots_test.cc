@@ -169,14 +169,22 @@ TEST_P(IndexSlotsTest, AreMostOfTheMemory) {
   EXPECT_EQ(pyramid_bytes({}) - pyramid_bytes(few), saved);
 }
 
-/// A pyramid of a network has the slots that level_slots declares.
+/// A pyramid of a network has the slots that level_slots declares. Two levels of this network have the same
+/// coordinates, so that the pyramid has one with the larger numbers.
 TEST_P(IndexSlotsTest, OfThePyramidOfANetwork) {
-  const Plan plan = network();
-  const Numbers capacities{50'000, 20'000}, few{4096, 8192};
-  const auto workspace_of = [&](const Numbers& slots) {
+  NetworkSpec spec;
+  spec.description = R"({"name": "twice", "ndim": 3, "in_channels": 8, "channels": [8],
+      "outputs": ["one", "two"], "layers": [
+      {"op": "max_pool", "name": "a", "kernel_size": 2, "stride": 2},
+      {"op": "max_pool", "name": "b", "kernel_size": 2, "stride": 2, "output": "one"},
+      {"op": "max_pool", "name": "c", "input": "input", "kernel_size": 4, "stride": 4, "output": "two"}]})";
+  spec.dataflow = MINUET_DATAFLOW_FUSED;
+  const Plan plan = make_network(machine(), spec);
+  ASSERT_EQ(info_of(plan.get()).levels, 4);
+  const auto workspace_of = [&](const Numbers& capacities, const Numbers& slots) {
     minuet_pyramid_options options = MINUET_PYRAMID_OPTIONS_INIT;
     options.network = plan.get();
-    options.level_capacity = capacities.data(), options.level_count = 2;
+    options.level_capacity = capacities.data(), options.level_count = 4;
     if (!slots.empty()) options.level_slots = slots.data();
     minuet_pyramid* made = nullptr;
     check(minuet_pyramid_create(machine().context(), &options, &made));
@@ -185,9 +193,15 @@ TEST_P(IndexSlotsTest, OfThePyramidOfANetwork) {
     check(minuet_pyramid_bytes(made, machine().arch().c_str(), &bytes, &workspace_bytes));
     return workspace_bytes;
   };
-  EXPECT_EQ(workspace_of({}) - workspace_of(few),
-            sizes_of(capacities, {}).table - sizes_of(capacities, few).table);
-  EXPECT_EQ(workspace_of({0, 0}), workspace_of({}));
+  const Numbers capacities{50'000, 30'000, 5'000, 20'000}, merged{50'000, 30'000, 20'000};
+  const int64_t usual = workspace_of(capacities, {}), table = sizes_of(merged, {}).table;
+  const auto expect_slots = [&](const Numbers& declared, const Numbers& of_levels) {
+    EXPECT_EQ(usual - workspace_of(capacities, declared), table - sizes_of(merged, of_levels).table);
+  };
+  expect_slots({4096, 4096, 4096, 8192}, {4096, 4096, 8192});
+  expect_slots({4096, 4096, 8192, 4096}, {4096, 4096, 8192});
+  expect_slots({4096, 0, 8192, 0}, {4096, 0, 0});
+  expect_slots({0, 0, 0, 4096}, {0, 0, 0});
 }
 
 /// A point, a voxel of a level or a superblock of a level has no room, or a coordinate is outside: a bit of

@@ -1,6 +1,7 @@
 // Times the index of voxels by what a caller declares: bounds, capacities and slots.
 #include <algorithm>
 
+#include "codegen/base/json_text.h"
 #include "minuet/index.h"
 #include "tools/bench/study/map_step.h"
 #include "tools/bench/study/studies.h"
@@ -10,27 +11,36 @@
 namespace minuet::tool {
 namespace {
 
-/// Describes a network with the coordinate sets and kernel maps of MinkUNet42. All its layers have the same
-/// channels, so that few kernels must be compiled.
-constexpr const char* kNetwork = R"({"name": "maps", "ndim": 3, "in_channels": 16, "channels": [16],
-  "layers": [
-    {"op": "block", "name": "l0", "width": 0, "kernel_size": 3, "save": "0"},
-    {"op": "block", "name": "d1", "width": 0, "kernel_size": 2, "stride": 2},
-    {"op": "block", "name": "l1", "width": 0, "kernel_size": 3, "save": "1"},
-    {"op": "block", "name": "d2", "width": 0, "kernel_size": 2, "stride": 2},
-    {"op": "block", "name": "l2", "width": 0, "kernel_size": 3, "save": "2"},
-    {"op": "block", "name": "d3", "width": 0, "kernel_size": 2, "stride": 2},
-    {"op": "block", "name": "l3", "width": 0, "kernel_size": 3, "save": "3"},
-    {"op": "block", "name": "d4", "width": 0, "kernel_size": 2, "stride": 2},
-    {"op": "block", "name": "l4", "width": 0, "kernel_size": 3},
-    {"op": "up", "name": "u3", "width": 0, "kernel_size": 2, "stride": 2, "onto": "3"},
-    {"op": "up", "name": "u2", "width": 0, "kernel_size": 2, "stride": 2, "onto": "2"},
-    {"op": "up", "name": "u1", "width": 0, "kernel_size": 2, "stride": 2, "onto": "1"},
-    {"op": "up", "name": "u0", "width": 0, "kernel_size": 2, "stride": 2, "onto": "0"}]})";
 constexpr int32_t kLevels = 5;
 constexpr int32_t kFields = 4;
 
 using Numbers = std::vector<int64_t>;
+
+/// Describes a network with the first `levels` coordinate sets of MinkUNet42 and the kernel maps between and
+/// within them. All its layers have the same channels, so that few kernels must be compiled.
+std::string maps_network(int32_t levels) {
+  llvm::json::Array layers;
+  const auto add = [&](const char* op, const std::string& name, int32_t kernel_size, int32_t stride) {
+    layers.push_back(llvm::json::Object{
+        {"op", op}, {"name", name}, {"width", 0}, {"kernel_size", kernel_size}, {"stride", stride}});
+    return layers.back().getAsObject();
+  };
+  for (int32_t level = 0; level < levels; ++level) {
+    const std::string number = std::to_string(level);
+    if (level > 0) add("block", "down" + number, 2, 2);
+    llvm::json::Object& within = *add("block", "within" + number, 3, 1);
+    if (level + 1 < levels) within["save"] = number;
+  }
+  for (int32_t level = levels - 1; level-- > 0;) {
+    const std::string number = std::to_string(level);
+    (*add("up", "up" + number, 2, 2))["onto"] = number;
+  }
+  return json_text(llvm::json::Object{{"name", "maps"},
+                                      {"ndim", 3},
+                                      {"in_channels", 16},
+                                      {"channels", llvm::json::Array{16}},
+                                      {"layers", std::move(layers)}});
+}
 
 /// Holds what a caller declares. Without slots and bounds, those are the default.
 struct Declared {
@@ -41,7 +51,7 @@ struct Declared {
 
 /// Holds a cloud on the device, and what suits it.
 struct IndexedCloud {
-  const StudyCloud* cloud = nullptr;
+  const StudyCloud* cloud;
   DeviceBuffer coordinates;
   Declared tight;     // Declares capacities with room for 1.25 times the voxels, and the bounds of the cloud.
   Numbers suggested;  // Has the slots for 1.25 times the superblocks.
@@ -54,7 +64,7 @@ llvm::Expected<ExecutionHandle> create(const StudyBench& bench, const PlanHandle
   options.map_method = MINUET_MAPS_INDEXED;
   if (!declared.capacities.empty()) {
     options.level_capacity = declared.capacities.data();
-    options.level_count = kLevels;
+    options.level_count = static_cast<int32_t>(declared.capacities.size());
   }
   if (!declared.slots.empty()) options.level_slots = declared.slots.data();
   options.has_bounds = declared.has_bounds ? 1 : 0;
@@ -97,9 +107,8 @@ llvm::Expected<IndexedCloud> make_cloud(const StudyBench& bench, const PlanHandl
                                         const StudyCloud& cloud) {
   constexpr double kRoom = 1.25;
   const VoxelCloud& voxels = cloud.variants.front();
-  IndexedCloud made;
-  made.cloud = &cloud;
-  MINUET_ASSIGN(made.coordinates, upload_coordinates(bench.device(), voxels));
+  MINUET_ASSIGN(DeviceBuffer coordinates, upload_coordinates(bench.device(), voxels));
+  IndexedCloud made{&cloud, std::move(coordinates), {}, {}};
   MINUET_ASSIGN(const ExecutionHandle exact, create(bench, plan, {}));
   MINUET_TRY(prepare(exact, made));
   made.tight.capacities.resize(kLevels);
@@ -172,6 +181,18 @@ llvm::Error time_slots(const StudyBench& bench, const PlanHandle& plan, const In
   return llvm::Error::success();
 }
 
+/// Measures networks of fewer levels.
+llvm::Error time_levels(const StudyBench& bench, const std::vector<PlanHandle>& plans,
+                        const IndexedCloud& cloud, StudyPlot& plot) {
+  for (size_t levels = 1; levels <= kLevels; ++levels) {
+    Declared declared = without_bounds(cloud);
+    declared.capacities.resize(levels);
+    MINUET_ASSIGN(const std::vector<double> samples, time_maps(bench, plans[levels - 1], cloud, declared));
+    if (!samples.empty()) plot.add(cloud.cloud->name, static_cast<int64_t>(levels), samples);
+  }
+  return llvm::Error::success();
+}
+
 llvm::Expected<minuet_index_sizes> sizes_of(const Numbers& capacities, const Numbers& slots) {
   minuet_index_options options = MINUET_INDEX_OPTIONS_INIT;
   options.level_capacity = capacities.data();
@@ -192,8 +213,9 @@ llvm::Expected<llvm::json::Array> memory_row(const IndexedCloud& cloud) {
   return row;
 }
 
-llvm::Expected<PlanHandle> load_network(const StudyBench& bench) {
-  MINUET_ASSIGN(PlanHandle plan, bench.create_plan({kNetwork, bench.dtype(), MINUET_DATAFLOW_FUSED}));
+llvm::Expected<PlanHandle> load_network(const StudyBench& bench, int32_t levels) {
+  MINUET_ASSIGN(PlanHandle plan,
+                bench.create_plan({maps_network(levels), bench.dtype(), MINUET_DATAFLOW_FUSED}));
   MINUET_TRY(check(minuet_plan_compile(plan.get(), bench.facts().arch.c_str(), nullptr, nullptr)));
   MINUET_TRY(check(minuet_plan_load(plan.get(), bench.device())));
   return plan;
@@ -224,13 +246,20 @@ llvm::Error study_index(StudyBench& bench, StudyDocument& document) {
       "Suggested slots are those of minuet_execution_suggest_slots with a factor of 1.25. A cloud whose "
       "superblocks find no slot has no point in a plot. The cloud whose name ends in \"sparse\" has nearly "
       "as "
-      "many superblocks as voxels.");
-  MINUET_ASSIGN(const PlanHandle plan, load_network(bench));
+      "many superblocks as voxels. The plot of levels shows how much of the time the coarser levels take: it "
+      "could pass beside the layers of the finest level.");
+  std::vector<PlanHandle> plans;
+  for (int32_t levels = 1; levels <= kLevels; ++levels) {
+    MINUET_ASSIGN(PlanHandle loaded, load_network(bench, levels));
+    plans.push_back(std::move(loaded));
+  }
+  const PlanHandle& plan = plans.back();
   MINUET_ASSIGN(const std::vector<StudyCloud> clouds, index_clouds(bench));
   StudyPlot bounds("Declared bounds", "bar", axis(""), axis("ms"));
   StudyPlot capacities("Declared capacities", "line", axis("times what the cloud needs", true), axis("ms"));
   StudyPlot slots("Slots for each voxel", "line", axis("slots for each voxel of the capacities", true),
                   axis("ms", true));
+  StudyPlot levels("Levels", "line", axis("levels"), axis("ms"));
   llvm::json::Array memory;
   StudySteps steps(bench, clouds.size());
   for (const StudyCloud& cloud : clouds) {
@@ -238,6 +267,7 @@ llvm::Error study_index(StudyBench& bench, StudyDocument& document) {
     MINUET_TRY(time_bounds(bench, plan, indexed, bounds));
     MINUET_TRY(time_capacities(bench, plan, indexed, capacities));
     MINUET_TRY(time_slots(bench, plan, indexed, slots));
+    MINUET_TRY(time_levels(bench, plans, indexed, levels));
     MINUET_ASSIGN(llvm::json::Array row, memory_row(indexed));
     memory.push_back(std::move(row));
     steps.count();
@@ -245,6 +275,7 @@ llvm::Error study_index(StudyBench& bench, StudyDocument& document) {
   document.add(std::move(bounds));
   document.add(std::move(capacities));
   document.add(std::move(slots));
+  document.add(std::move(levels));
   document.add_table("Memory of the index",
                      {"cloud", "voxels", "default slots", "MB", "suggested slots", "MB"}, std::move(memory));
   return llvm::Error::success();

@@ -112,7 +112,7 @@ class Studies : public testing::Test {
       EXPECT_EQ(values(file, 0, cloud), 4u);
       for (const size_t slots : {0, 1}) EXPECT_EQ(values(file, 1, 2 * cloud + slots), 3u);
     }
-    for (const size_t cloud : {0, 1}) EXPECT_EQ(values(file, 2, cloud), 5u);
+    for (const size_t plot : {2, 3}) EXPECT_EQ(values(file, plot, 0), 5u);
     EXPECT_EQ((*file.getArray("tables"))[0].getAsObject()->getArray("rows")->size(), 3u);
   }
   static size_t values(const Object& file, size_t plot, size_t series) {
