@@ -110,7 +110,7 @@ class Studies : public testing::Test {
     const Object file = read("index");
     for (const size_t cloud : {0, 1, 2}) {
       EXPECT_EQ(values(file, 0, cloud), 4u);
-      for (const size_t slots : {0, 1}) EXPECT_EQ(values(file, 1, 2 * cloud + slots), 3u);
+      for (const size_t slots : {0, 1}) EXPECT_EQ(values(file, 1, 2 * cloud + slots), 4u);
     }
     for (const size_t plot : {2, 3}) EXPECT_EQ(values(file, plot, 0), 5u);
     EXPECT_EQ((*file.getArray("tables"))[0].getAsObject()->getArray("rows")->size(), 3u);
@@ -220,6 +220,12 @@ TEST_F(StudiesOnTheGpu, SpecsAndShells) {
     EXPECT_GE(*spec[6].getAsNumber(), 0);
     EXPECT_EQ(*spec[6].getAsNumber() > 0, spec[7].getAsString() && spec[8].getAsString());
   }
+}
+
+TEST_F(StudiesOnTheGpu, TheIndex) {
+  run({"index"}, "cuda:0");
+  check_file("index");
+  check_index();
 }
 
 TEST_F(StudiesOnTheGpu, AllRun) {
