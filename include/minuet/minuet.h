@@ -866,7 +866,7 @@ enum {
   MINUET_MAPS_SORTED = 1, /* sorts keys, and searches the sorted keys (paper 5.1) */
   /* A hash table holds the blocks of space that have voxels, so that the cost depends on the number of voxels
    * and not on the extent. It takes about 90 bytes for each coordinate and level; in capacity mode, for each
-   * voxel of a level's capacity.
+   * voxel of a level's capacity, or less with level_slots.
    *
    * Networks of more than 16 levels are always sorted, because one index holds all levels. Over 2^26 blocks
    * or superblocks in a level: RESOURCE_EXHAUSTED; use SORTED.
@@ -893,9 +893,8 @@ enum {
  * The memory of an execution is its workspace. By default it is allocated, and grows when a cloud needs more.
  * With `workspace` or defer_workspace it is the caller's and does not grow: a cloud that needs more is
  * RESOURCE_EXHAUSTED, and the message has the bytes. minuet_plan_workspace_bytes and minuet_execution_query
- * tell the size.
- *
- * With level_capacity, the execution is in capacity mode, else in exact mode (minuet_execution_prepare). */
+ * tell the size. With level_capacity, the execution is in capacity mode, else in exact mode
+ * (minuet_execution_prepare). */
 typedef struct minuet_execution_options {
   size_t struct_size;
   void* ext;
@@ -934,9 +933,10 @@ typedef struct minuet_execution_options {
                                not part of the workspace */
   int64_t batch_size; /* number of batch items, above every batch index; items without voxels are legal. 0:
                          not declared. Networks with to_dense, birds_eye or global_pool require it */
+  const int64_t* level_slots; /* optional, with level_capacity: slots of each level's hash table (index.h) */
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
-  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Computes how many bytes of workspace (256-byte aligned) an execution of the plan needs. It needs no GPU, no
  * driver and no loaded plan, and allocates no device memory. The plan must have been compiled for exactly
@@ -1024,7 +1024,7 @@ enum {
   MINUET_CLOUD_PAST_CAPACITY = 8,   /* too many coordinates or voxels of a level, or a negative count */
   MINUET_CLOUD_KEY_TOO_NARROW = 16, /* sorted: key_bits do not hold the extent: use 64, or larger voxels */
   MINUET_CLOUD_TOO_FAR = 32,        /* sorted: the coordinates of a coarser level would leave 32 bits */
-  MINUET_CLOUD_INDEX_FULL = 64,     /* indexed: so many voxels past a level's capacity that no slot is left */
+  MINUET_CLOUD_INDEX_FULL = 64,     /* indexed: a level has too many superblocks for its slots (index.h) */
   MINUET_CLOUD_OUTSIDE_KEYS = 128   /* indexed, without bounds: outside the range of the keys */
 };
 /* Prepares a cloud as minuet_execution_prepare does, in capacity mode only, with the number of coordinates in

@@ -71,6 +71,7 @@ typedef struct minuet_pyramid_level {
   int32_t kernel_size[MINUET_MAX_DIM], dilation[MINUET_MAX_DIM], /* 0 counts as 1 */
       padding[MINUET_MAX_DIM];                                   /* 0 or more */
   int32_t shape[MINUET_MAX_DIM]; /* as in minuet_reach_options; all 0: no limit */
+  int64_t slots;                 /* of the level's hash table; 0: the default (index.h) */
 } minuet_pyramid_level;
 
 /* One kernel map. Its offsets are those of kernel_shape.h, where t is the tensor stride of `fine`. Later
@@ -111,11 +112,12 @@ typedef struct minuet_pyramid_options {
   size_t level_bytes; /* sizeof(minuet_pyramid_level) in the caller's header, which the _INIT macro sets: the
                          distance between elements of `levels`; 0: that of version 0.3.0 */
   size_t map_bytes;   /* the same for minuet_pyramid_map and `maps` */
+  const int64_t* level_slots; /* optional, with level_capacity: as in minuet_execution_options */
 } minuet_pyramid_options;
 #define MINUET_PYRAMID_OPTIONS_INIT                                               \
   {                                                                               \
     sizeof(minuet_pyramid_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, \
-        sizeof(minuet_pyramid_level), sizeof(minuet_pyramid_map)                  \
+        sizeof(minuet_pyramid_level), sizeof(minuet_pyramid_map), 0               \
   }
 
 /* Creates the description of a pyramid. Needs no device, and allocates host memory only. The plan in

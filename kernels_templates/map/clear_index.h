@@ -31,7 +31,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void clear_index(MINUET_PARAMS(Cle
     for (i64 i = first; i < p.most_rows; i += stride) p.source_row[i] = 0x7fffffff;
   }
   for (i64 i = first; i < p.zero_words; i += stride) p.zeros[i] = 0;
-  for (i64 l = first; l < kMostIndexedLevels; l += stride) {
+  for (i64 l = first; l < p.index.levels; l += stride) {
     p.to->level[l] = p.index.level[l];
     p.to->blocks[l] = p.to->rows[l] = 0;
   }

@@ -110,12 +110,18 @@ struct VoxelIndex {
   i32 least[kMaxFields];
   i32 greatest[kMaxFields];
   i32 levels;
-  IndexLevel level[kMostIndexedLevels];
   /// The next two arrays hold the numbers of blocks and rows of each level. If a number exceeds the
   /// capacity, the blocks or rows past it are not stored.
   i32 blocks[kMostIndexedLevels];
   i32 rows[kMostIndexedLevels];
+  /// In device memory, this array ends with the last level in use (index_header_bytes()).
+  IndexLevel level[kMostIndexedLevels];
 };
+/// Returns the bytes of a VoxelIndex that are in use if it has this many levels.
+MINUET_HD constexpr i64 index_header_bytes(i64 levels) {
+  return static_cast<i64>(sizeof(VoxelIndex) - sizeof(IndexLevel) * kMostIndexedLevels) +
+         levels * static_cast<i64>(sizeof(IndexLevel));
+}
 
 /// Returns the coordinate of a voxel on one axis, which is floor(coordinate / stride). `shift` is that of
 /// IndexLevel.

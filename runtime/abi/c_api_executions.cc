@@ -11,6 +11,10 @@ namespace {
 
 llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, NetworkMapOptions& cloud) {
   if (!given.level_capacity) {
+    if (given.level_slots) {
+      return make_error(StatusCode::InvalidArgument,
+                        "level_slots is given without level_capacity: give both, or neither");
+    }
     if (given.level_count == 0 && given.key_bits == 0) return llvm::Error::success();
     return make_error(StatusCode::InvalidArgument,
                       "level_count or key_bits is set, but level_capacity is null: give it, or leave both 0");
@@ -38,6 +42,7 @@ llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, N
                       "key_bits is {0}; it must be 0 if has_bounds is set, otherwise 0, 32 or 64",
                       given.key_bits);
   }
+  MINUET_ASSIGN(cloud.level_slots, read_slots(given.level_slots, levels));
   cloud.level_capacity.assign(given.level_capacity, given.level_capacity + levels);
   cloud.key_bits = wanted;
   return llvm::Error::success();

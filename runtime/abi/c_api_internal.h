@@ -26,6 +26,7 @@
 #include "minuet/diagnostics.h"
 #include "minuet/generate.h"
 #include "minuet/gradient.h"
+#include "minuet/index.h"
 #include "minuet/kernels.h"
 #include "minuet/minuet.h"
 #include "minuet/parameters.h"
@@ -220,15 +221,19 @@ MINUET_ENDS_WITH(minuet_pointwise_step, shift);
 MINUET_ENDS_WITH(minuet_pointwise_options, step_bytes);
 MINUET_ENDS_WITH(minuet_network_options, weights_key);
 MINUET_ENDS_WITH(minuet_shipped_network_info, reserved);
-MINUET_ENDS_WITH(minuet_execution_options, batch_size);
+// NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the number.
+MINUET_ENDS_WITH(minuet_execution_options, level_slots);
 MINUET_ENDS_WITH(minuet_parameters_options, master);
 MINUET_ENDS_WITH(minuet_array, has_strides);
 MINUET_ENDS_WITH(minuet_execution_info, workspace_bytes);
 MINUET_ENDS_WITH(minuet_execution_counters, gemm_lookups);
 MINUET_ENDS_WITH(minuet_stage_times, other);
-MINUET_ENDS_WITH(minuet_pyramid_level, shape);
+MINUET_ENDS_WITH(minuet_pyramid_level, slots);
 MINUET_ENDS_WITH(minuet_pyramid_map, kernel_shape);
-MINUET_ENDS_WITH(minuet_pyramid_options, map_bytes);
+// NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the number.
+MINUET_ENDS_WITH(minuet_pyramid_options, level_slots);
+MINUET_ENDS_WITH(minuet_index_options, reserved);
+MINUET_ENDS_WITH(minuet_index_sizes, points);
 MINUET_ENDS_WITH(minuet_pyramid_arguments, counts);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the parameters.
 MINUET_ENDS_WITH(minuet_run_arguments, prepared_bytes);
@@ -293,6 +298,10 @@ llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, con
 llvm::Expected<i32> read_batch_size(int64_t batch_size);
 /// Returns InvalidArgument if a caller does not give one capacity for each of the plan's levels.
 llvm::Error check_level_count(int32_t level_count, i32 levels);
+/// Returns InvalidArgument if an index cannot have this number of levels.
+llvm::Error check_indexed_levels(int32_t level_count);
+/// Reads the option level_slots. Returns an empty list if it is null.
+llvm::Expected<std::vector<i64>> read_slots(const int64_t* level_slots, i32 levels);
 /// Returns a device for this architecture, which may be empty, whose engines tell how much memory they need.
 /// `cpu_threads` is Context::cpu_threads().
 llvm::Expected<std::shared_ptr<Device>> measured_device(const std::string& arch, i32 cpu_threads);

@@ -406,8 +406,9 @@ minuet_status minuet_training_create_pyramid(minuet_training* training, const mi
     const Training& own = *training->training;
     MINUET_ASSIGN(PyramidDescription description,
                   read_pyramid_of_network(given, own.passes().forward.program,
-                                          [&](llvm::ArrayRef<i64> capacities, PyramidDescription& described) {
-                                            return own.describe(capacities, described);
+                                          [&](llvm::ArrayRef<i64> capacities, llvm::ArrayRef<i64> slots,
+                                              PyramidDescription& described) {
+                                            return own.describe(capacities, slots, described);
                                           }));
     if (description.keep_first_duplicate) {
       return make_error(StatusCode::InvalidArgument,

@@ -34,6 +34,7 @@ llvm::Expected<PyramidLevel> read_level(const minuet_pyramid_level& given, i32 n
   PyramidLevel level;
   level.parent = given.parent;
   level.capacity = given.capacity;
+  level.slots = given.slots;
   MINUET_TRY(check_flags({{given.is_reached, "is_reached"}}));
   if (given.is_reached) {
     ReachSpec& reach = level.reach.emplace();
@@ -93,10 +94,7 @@ llvm::Error add_map(const ElementArray& maps, i32 number, PyramidDescription& de
 llvm::Error read_levels_and_maps(const minuet_pyramid_options& given, PyramidDescription& description) {
   MINUET_TRY(check_list(given.levels, "levels", given.level_count, "level_count"));
   MINUET_TRY(check_pointer(given.levels, "levels"));
-  if (given.level_count > kMostIndexedLevels) {
-    return make_error(StatusCode::InvalidArgument, "level_count is {0}; it must be 1 to {1}",
-                      given.level_count, kMostIndexedLevels);
-  }
+  MINUET_TRY(check_indexed_levels(given.level_count));
   MINUET_TRY(check_list(given.maps, "maps", given.map_count, "map_count"));
   ElementArray levels{given.levels, given.level_bytes, kFirstLevelBytes, "level_bytes"};
   ElementArray maps{given.maps, given.map_bytes, kFirstMapBytes, "map_bytes"};
@@ -105,6 +103,10 @@ llvm::Error read_levels_and_maps(const minuet_pyramid_options& given, PyramidDes
   if (given.level_capacity) {
     return make_error(StatusCode::InvalidArgument,
                       "level_capacity is given without a network: each of `levels` has its own capacity");
+  }
+  if (given.level_slots) {
+    return make_error(StatusCode::InvalidArgument,
+                      "level_slots is given without a network: each of `levels` has its own slots");
   }
   for (i32 i = 0; i < given.level_count; ++i) {
     MINUET_TRY(annotate(add_level(levels, i, description), "level " + std::to_string(i)));
@@ -129,7 +131,8 @@ llvm::Error read_network_levels(const minuet_pyramid_options& given, const Progr
   MINUET_TRY(check_pointer(given.level_capacity, "level_capacity"));
   MINUET_TRY(check_level_count(given.level_count, static_cast<i32>(program.levels.size())));
   const std::vector<i64> capacities(given.level_capacity, given.level_capacity + given.level_count);
-  return describe(capacities, description);
+  MINUET_ASSIGN(const std::vector<i64> slots, read_slots(given.level_slots, given.level_count));
+  return describe(capacities, slots, description);
 }
 
 /// Reads the options. `read_levels` reads the levels and the maps.
@@ -176,10 +179,11 @@ llvm::Expected<PyramidDescription> read_pyramid_options(const minuet_pyramid_opt
         given, [&](PyramidDescription& description) { return read_levels_and_maps(given, description); });
   }
   const Program& program = given.network->store->plan().program;
-  return read_pyramid_of_network(given, program,
-                                 [&](llvm::ArrayRef<i64> capacities, PyramidDescription& description) {
-                                   return Pyramid::describe(program, capacities, description);
-                                 });
+  return read_pyramid_of_network(
+      given, program,
+      [&](llvm::ArrayRef<i64> capacities, llvm::ArrayRef<i64> slots, PyramidDescription& description) {
+        return Pyramid::describe(program, capacities, slots, description);
+      });
 }
 
 }  // namespace minuet

@@ -5,8 +5,10 @@
 
 namespace minuet {
 
-/// Adds the levels, maps and purposes of a network with these capacities to a description.
-using DescribeNetwork = llvm::function_ref<llvm::Error(llvm::ArrayRef<i64>, PyramidDescription&)>;
+/// Adds the levels, maps and purposes of a network with these capacities, and these slots of an index or
+/// none, to a description.
+using DescribeNetwork =
+    llvm::function_ref<llvm::Error(llvm::ArrayRef<i64>, llvm::ArrayRef<i64>, PyramidDescription&)>;
 
 /// Reads the options of a pyramid with the levels of `program`, which `describe` adds.
 llvm::Expected<PyramidDescription> read_pyramid_of_network(const minuet_pyramid_options& given,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <numeric>
 #include <optional>
 
@@ -268,7 +269,8 @@ void index_sets(ThreadPool& pool, const IndexSetsRequest& request) {
     std::fill_n(request.memory.table + word * 32, 32, Superblock{});
   }
   VoxelIndex& index = *request.memory.index;
-  index = request.description;
+  std::memcpy(&index, &request.description,
+              static_cast<std::size_t>(index_header_bytes(request.description.levels)));
   if (*request.status != 0) return;
   std::vector<i32> finest;  // Holds the coordinates of level 0, from which the other levels are made.
   for (i32 l = 0; l < index.levels; ++l) {

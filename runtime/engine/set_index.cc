@@ -12,6 +12,7 @@ constexpr i32 kDefaultBatchBits = 13;
 
 i64 next_multiple(i64 value, i64 step) { return (value + step - 1) / step * step; }
 i64 most_blocks(i64 capacity) { return std::min(capacity, kMostIndexSlots); }
+i64 declared_of(llvm::ArrayRef<i64> slots, std::size_t level) { return slots.empty() ? 0 : slots[level]; }
 i64 row_tiles_of(i64 capacity) { return (most_blocks(capacity) + kBlockTile - 1) / kBlockTile + 1; }
 
 /// Returns the coordinate, on one axis, of the superblock (Superblock) that contains `coordinate`.
@@ -149,17 +150,40 @@ Bounds narrowed(i32 ndim, const Bounds& bounds, llvm::ArrayRef<SetSpec> sets) {
   return narrow;
 }
 
-i64 level_slots(i64 capacity) {
+i64 default_level_slots(i64 capacity) {
   return std::min(next_multiple(2 * capacity + kSlotTile / 4, kSlotTile), kMostIndexSlots);
 }
 
-void place_index_table(Placement& parts, llvm::ArrayRef<i64> capacities, IndexMemory& memory) {
-  memory.slots = memory.sum_words = 0;
-  for (const i64 capacity : capacities) {
-    memory.slots += level_slots(capacity);
-    memory.sum_words += level_slots(capacity) / kSlotTile + row_tiles_of(capacity);
+i64 level_slots(i64 capacity, i64 declared) {
+  if (declared == 0) return default_level_slots(capacity);
+  const i64 least = (capacity + kMostRowsPerSlot - 1) / kMostRowsPerSlot;
+  return std::min(next_multiple(std::max(declared, least), kSlotTile), kMostIndexSlots);
+}
+
+llvm::Error check_slots(i64 declared) {
+  if (declared < 0) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the number of slots is {0}; it must be 0, which stands for the default, or more",
+                      declared);
   }
-  memory.index = parts.take<VoxelIndex>(1);
+  if (declared > kMostIndexSlots) {
+    return make_error(StatusCode::OutOfRange,
+                      "{0} slots are more than the {1} that a level of an index can have: declare fewer",
+                      declared, kMostIndexSlots);
+  }
+  return llvm::Error::success();
+}
+
+void place_index_table(Placement& parts, llvm::ArrayRef<i64> capacities, IndexMemory& memory,
+                       llvm::ArrayRef<i64> declared_slots) {
+  memory.slots = memory.sum_words = 0;
+  for (std::size_t l = 0; l < capacities.size(); ++l) {
+    const i64 slots = level_slots(capacities[l], declared_of(declared_slots, l));
+    memory.slots += slots;
+    memory.sum_words += slots / kSlotTile + row_tiles_of(capacities[l]);
+  }
+  memory.index = reinterpret_cast<VoxelIndex*>(
+      parts.take<char>(index_header_bytes(static_cast<i64>(capacities.size()))));
   memory.taken = parts.take<u32>(memory.slots / 32);
   memory.table = parts.take<Superblock>(memory.slots);
   memory.sums = parts.take<u32>(memory.sum_words);
@@ -173,10 +197,11 @@ void place_index_blocks(Placement& parts, i64 capacity, i32 level, IndexMemory& 
   memory.blocks[level] = parts.take<VoxelBlock>(most_blocks(capacity));
 }
 
-void assign_memory(VoxelIndex& description, const IndexMemory& memory, llvm::ArrayRef<i64> capacities) {
+void assign_memory(VoxelIndex& description, const IndexMemory& memory, llvm::ArrayRef<i64> capacities,
+                   llvm::ArrayRef<i64> declared_slots) {
   i64 slot = 0, sum = 0;
   for (std::size_t l = 0; l < capacities.size(); ++l) {
-    const i64 slots = level_slots(capacities[l]);
+    const i64 slots = level_slots(capacities[l], declared_of(declared_slots, l));
     IndexLevel& level = description.level[l];
     // The last slots of the table are for superblocks that linear probing pushes past the range of the
     // hashes.
@@ -193,6 +218,17 @@ void assign_memory(VoxelIndex& description, const IndexMemory& memory, llvm::Arr
     slot += slots;
     sum += slots / kSlotTile + row_tiles_of(capacities[l]);
   }
+}
+
+IndexSizes measure_index(llvm::ArrayRef<i64> capacities, llvm::ArrayRef<i64> declared_slots) {
+  IndexMemory memory;
+  Placement table(nullptr), rows(nullptr);
+  place_index_table(table, capacities, memory, declared_slots);
+  for (std::size_t l = 0; l < capacities.size(); ++l) {
+    place_index_rows(rows, capacities[l], static_cast<i32>(l), memory);
+    place_index_blocks(rows, capacities[l], static_cast<i32>(l), memory);
+  }
+  return {memory.slots, table.bytes(), rows.bytes()};
 }
 
 bool fills_voxels(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,

@@ -35,14 +35,26 @@ Bounds narrowed(i32 ndim, const Bounds& bounds, llvm::ArrayRef<SetSpec> sets);
 /// parents, one level after the other.
 i32 levels_of_points(llvm::ArrayRef<SetSpec> sets);
 
-/// Returns the number of hash-table slots of a level with at most `capacity` rows. This is at least two
-/// per row, so that the table is at most half full even if each row has a superblock (Superblock) of its
-/// own, but never more than kMostIndexSlots.
-i64 level_slots(i64 capacity);
+/// Returns the number of hash-table slots of a level with at most `capacity` rows if the caller declares
+/// none. This is at least two per row, so that the table is at most half full even if each row has a
+/// superblock (Superblock) of its own, but never more than kMostIndexSlots.
+i64 default_level_slots(i64 capacity);
+/// Returns the number of hash-table slots of a level with at most `capacity` rows, for which the caller
+/// declares `declared` slots, or 0. A declared number is rounded up to whole tiles (kSlotTile) and to at
+/// least one slot per kMostRowsPerSlot rows.
+i64 level_slots(i64 capacity, i64 declared = 0);
+/// Returns an error if the caller cannot declare this number of slots for a level: InvalidArgument if it is
+/// negative, and OutOfRange if it is larger than kMostIndexSlots.
+llvm::Error check_slots(i64 declared);
+/// Limits the rows of a level per slot. The look-back states of number_rows, whose number grows with the
+/// rows, then take less than the 7/8 byte by which a slot and its bit are smaller than 33 bytes. So an index
+/// never takes more than 33 bytes per slot and 24 bytes per row.
+constexpr i64 kMostRowsPerSlot = 32;
 
 /// Points to the memory of an index, which this struct does not own.
 struct IndexMemory {
-  VoxelIndex* index = nullptr;  // Points to the index. It is null if there is none.
+  /// Points to the first index_header_bytes() of the index. It is null if there is none.
+  VoxelIndex* index = nullptr;
   Superblock* table = nullptr;  // Points to the `slots` hash-table slots of all levels.
   u32* taken = nullptr;         // Points to the words IndexLevel::taken of all levels, slots / 32 words.
   i64 slots = 0;
@@ -54,8 +66,10 @@ struct IndexMemory {
 
 /// Places the parts of an index that are not those of one level: IndexMemory::index, `table`, `taken` and
 /// `sums`. `table` and `taken` keep their content from cloud to cloud, and the caller must set them to 0
-/// before the first cloud.
-void place_index_table(Placement& parts, llvm::ArrayRef<i64> capacities, IndexMemory& memory);
+/// before the first cloud. `declared_slots` has the argument of level_slots() for each level, or is empty if
+/// the caller declares no slots.
+void place_index_table(Placement& parts, llvm::ArrayRef<i64> capacities, IndexMemory& memory,
+                       llvm::ArrayRef<i64> declared_slots = {});
 /// Places IndexMemory::rows of a level. The coordinates of the level are read from this array and from the
 /// table.
 void place_index_rows(Placement& parts, i64 capacity, i32 level, IndexMemory& memory);
@@ -64,8 +78,18 @@ void place_index_rows(Placement& parts, i64 capacity, i32 level, IndexMemory& me
 void place_index_blocks(Placement& parts, i64 capacity, i32 level, IndexMemory& memory);
 
 /// Adds the sizes and the memory of each level to a description. A capacity may be smaller than the one
-/// for which the memory of the level was placed.
-void assign_memory(VoxelIndex& description, const IndexMemory& memory, llvm::ArrayRef<i64> capacities);
+/// for which the memory of the level was placed, if no slots are declared.
+void assign_memory(VoxelIndex& description, const IndexMemory& memory, llvm::ArrayRef<i64> capacities,
+                   llvm::ArrayRef<i64> declared_slots = {});
+
+/// Holds the bytes of an index. `table` is what place_index_table() places, and `rows` is what
+/// place_index_rows() and place_index_blocks() place for all levels.
+struct IndexSizes {
+  i64 slots = 0;  // Counts the hash-table slots of all levels.
+  i64 table = 0, rows = 0;
+};
+/// Returns the bytes that an index with these capacities and slots takes.
+IndexSizes measure_index(llvm::ArrayRef<i64> capacities, llvm::ArrayRef<i64> declared_slots = {});
 
 /// Returns true if the kernel's offsets lead from each coarse coordinate to exactly those fine coordinates
 /// that lie in its voxel. Each row of the finer set then has a pair with only one row of the coarser set,

@@ -16,6 +16,12 @@ constexpr i64 kLeastRowsOnDevice = 1;
 
 }  // namespace
 
+llvm::Error check_capacity_factor(double factor) {
+  if (factor >= 1 && factor <= kMostCapacityFactor) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "the factor is {0}; it must be 1 to {1}", factor,
+                    kMostCapacityFactor);
+}
+
 /// Measures all memory that a cloud within the capacities may need.
 llvm::Error Execution::measure_room() {
   const std::vector<i64>& rows = options_.cloud.level_capacity;
@@ -112,10 +118,7 @@ llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i
         "this execution cannot suggest capacities: use a network's execution that was created without "
         "level_capacity");
   }
-  if (!(factor >= 1 && factor <= kMostCapacityFactor)) {
-    return make_error(StatusCode::InvalidArgument, "the factor is {0}; it must be 1 to {1}", factor,
-                      kMostCapacityFactor);
-  }
+  MINUET_TRY(check_capacity_factor(factor));
   if (rows.size() != levels_.size()) {
     return make_error(StatusCode::InvalidArgument,
                       "level_count is {0}, but the plan has {1} levels: give memory for {1} capacities",
@@ -127,6 +130,20 @@ llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i
     rows[i] = std::clamp<i64>(steps * kCapacityStep, kCapacityStep, network_maps_->most_coordinates());
   }
   return llvm::Error::success();
+}
+
+llvm::Error Execution::count_superblocks(llvm::MutableArrayRef<i64> counts, void* stream) {
+  if (!network_maps_) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "this is the execution of a single op, which has no sets of its own: use that of a "
+                      "network");
+  }
+  MINUET_TRY(check_has_state());
+  return call(stream, Timed::Nothing, [&]() -> llvm::Error {
+    MINUET_TRY(refuse_capture());
+    MINUET_TRY(engine_->wait());
+    return network_maps_->count_superblocks(*loaded_->device, counts);
+  });
 }
 
 /// Returns FailedPrecondition if no prepare has written the state of a cloud. Replays of a graph may continue

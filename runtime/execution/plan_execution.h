@@ -28,6 +28,9 @@ struct CloudWords {
   const i32* counts = nullptr;
 };
 
+/// Returns InvalidArgument if a caller asks for capacities for this many times what a cloud has.
+llvm::Error check_capacity_factor(double factor);
+
 class PlanExecution {
  public:
   virtual ~PlanExecution() = default;
@@ -75,6 +78,9 @@ class PlanExecution {
   /// Writes one capacity for each level (coordinate set), which is `factor` times the number of its rows in
   /// the last cloud, rounded up.
   virtual llvm::Error suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const = 0;
+  /// Counts the superblocks (voxel_index.h) of each level of the last cloud, and sets the counts of levels
+  /// that are in no index to -1. The function waits for the device.
+  virtual llvm::Error count_superblocks(llvm::MutableArrayRef<i64> counts, void* stream) = 0;
   /// Enqueues a copy of the state of a cloud whose sizes only the device knows (capacity mode) to memory of
   /// the caller on the device. The call may be captured into a CUDA graph. `counts` may be empty.
   virtual llvm::Error copy_cloud(u32* status, llvm::MutableArrayRef<i32> counts, void* stream) = 0;

@@ -90,10 +90,16 @@ ExecutionOptions StagedExecution::options_of(const ProgramStage& stage) const {
   const LevelSpec& root = program_.levels[stage.root()];
   options.parameters = parameter_set_;
   options.parameter_inputs = false;
-  options.cloud.level_capacity.clear();
-  for (const i32 level : stage.levels) {
-    if (has_capacities()) options.cloud.level_capacity.push_back(options_.cloud.level_capacity[level]);
-  }
+  const auto take_levels = [&](std::vector<i64> NetworkMapOptions::*numbers) {
+    const std::vector<i64>& of_network = options_.cloud.*numbers;
+    std::vector<i64>& of_stage = options.cloud.*numbers;
+    of_stage.clear();
+    for (const i32 level : stage.levels) {
+      if (!of_network.empty()) of_stage.push_back(of_network[level]);
+    }
+  };
+  take_levels(&NetworkMapOptions::level_capacity);
+  take_levels(&NetworkMapOptions::level_slots);
   options.cloud.level_numbers = stage.levels;
   if (root.holds_points) {
     options.cloud.batch_size = 0;
@@ -413,6 +419,16 @@ llvm::Error StagedExecution::suggest_capacities(double factor, llvm::MutableArra
     std::vector<i64> of_stage(stage->spec->levels.size());
     MINUET_TRY(stage->execution->suggest_capacities(factor, of_stage));
     for (std::size_t i = 0; i < of_stage.size(); ++i) rows[stage->spec->levels[i]] = of_stage[i];
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error StagedExecution::count_superblocks(llvm::MutableArrayRef<i64> counts, void* stream) {
+  MINUET_TRY(check_has_run());
+  for (const std::unique_ptr<Stage>& stage : stages_) {
+    std::vector<i64> of_stage(stage->spec->levels.size());
+    MINUET_TRY(stage->execution->count_superblocks(of_stage, stream));
+    for (std::size_t i = 0; i < of_stage.size(); ++i) counts[stage->spec->levels[i]] = of_stage[i];
   }
   return llvm::Error::success();
 }

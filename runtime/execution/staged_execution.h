@@ -52,6 +52,7 @@ class StagedExecution final : public PlanExecution {
 
   void set_trace(Trace* trace) override;
   llvm::Error suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const override;
+  llvm::Error count_superblocks(llvm::MutableArrayRef<i64> counts, void* stream) override;
   llvm::Error copy_cloud(u32* status, llvm::MutableArrayRef<i32> counts, void* stream) override;
   llvm::Error read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts) override;
   CloudWords cloud_state() const override {

@@ -110,7 +110,7 @@ void NetworkMaps::place(Placement& parts) {
   if (!options_.is_stateless) {
     identity_ = parts.take<i32>(most_capacity());
     if (!holds_points()) coordinates_ = parts.take<i32>(most_unpacked_rows() * (1 + program_.ndim));
-    if (indexes()) place_index_table(parts, capacities(), index_);
+    if (indexes()) place_index_table(parts, capacities(), index_, declared_slots());
   }
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const i64 capacity = capacity_of(i);
@@ -128,7 +128,7 @@ void NetworkMaps::place(Placement& parts) {
 }
 
 void NetworkMaps::place_workspace(Placement& parts) {
-  if (options_.is_stateless) place_index_table(parts, capacities(), index_);
+  if (options_.is_stateless) place_index_table(parts, capacities(), index_, declared_slots());
   for (std::size_t i = 0; i < sets(); ++i) {
     if (!keeps_keys(i)) place_rows_of_level(parts, i);
     if (indexes()) place_index_blocks(parts, capacity_of(i), static_cast<i32>(i), index_);
@@ -254,34 +254,6 @@ llvm::Error NetworkMaps::build(const i32* coordinates, i64 count) {
   return needs_room_ ? llvm::Error::success() : take_report(count);
 }
 
-llvm::Error NetworkMaps::build_by_index(const i32* coordinates, i64 count) {
-  if (!description_) MINUET_TRY(describe(bounds_to_index(program_.ndim, options_, reached_.sets())));
-  for (;;) {
-    MINUET_TRY(enqueue(coordinates, nullptr, count));
-    MINUET_TRY(read_words());
-    if ((static_cast<u32>(host_report_[0]) & kStatusOutsideKeys) == 0) return llvm::Error::success();
-    MINUET_TRY(widen_index(coordinates, count));
-  }
-}
-
-llvm::Error NetworkMaps::describe(const Bounds& bounds) {
-  MINUET_ASSIGN(description_, describe_index(program_.ndim, bounds, reached_.sets()));
-  return llvm::Error::success();
-}
-
-llvm::Error NetworkMaps::widen_index(const i32* coordinates, i64 count) {
-  // The whole report must be initialized, because all of it is read back.
-  MINUET_TRY(engine_.fill_words(report_, 0, report_words_));
-  MINUET_TRY(engine_.maps().find_bounds(coordinates, count, state_));
-  MINUET_TRY(read_words());
-  const Bounds bounds = read_bounds(host_report_ + bounds_at());
-  MINUET_TRY(check_limits(bounds));
-  Bounds wide = widened(bounds, program_.ndim);
-  if (options_.limits) wide = intersection(program_.ndim, wide, *options_.limits);
-  if (!llvm::errorToBool(describe(wide))) return llvm::Error::success();
-  return describe(bounds);
-}
-
 llvm::Error NetworkMaps::build_by_sorting(const i32* coordinates, i64 count) {
   if (key_bits_.bits() == 0) {
     if (!options_.has_bounds) {
@@ -379,43 +351,6 @@ llvm::Error NetworkMaps::enqueue_sorted(const i32* coordinates, const i32* given
   return search_sorted();
 }
 
-llvm::Error NetworkMaps::enqueue_indexed(const i32* coordinates, const i32* given_count, i64 most) {
-  MapLimits limits = this->limits(1);
-  limits.capacity = std::max<i64>(most, 1);
-  std::vector<i64> capacities;
-  std::vector<i32*> counts;
-  for (std::size_t i = 0; i < sets(); ++i) {
-    capacities.push_back(levels_[i].capacity);
-    counts.push_back(levels_[i].count);
-    limits.capacity = std::max(limits.capacity, levels_[i].capacity);
-  }
-  MINUET_TRY(engine_.maps().begin(limits, map_workspace_));
-  if (options_.is_stateless) MINUET_TRY(clear_index(engine_, index_));
-  IndexSetsRequest request;
-  request.coordinates = coordinates;
-  request.given_count = given_count;
-  request.most = most;
-  request.outside_status = options_.has_bounds ? kStatusOutOfBounds : kStatusOutsideKeys;
-  // A coordinate outside the keys may also be outside the limits, on which the keys depend.
-  if (options_.limits) request.outside_status |= kStatusOutOfBounds;
-  request.refuses_duplicates = options_.has_capacities() && !options_.keep_first_duplicate;
-  request.status = state_.status;
-  request.points = state_.points;
-  request.zeros = report_ + kLevelsAt;
-  request.zero_words = cleared_words() - kLevelsAt;
-  request.source_row = source_row_;
-  request.row_of = row_of_;
-  request.description = *description_;
-  assign_memory(request.description, index_, capacities);
-  request.memory = index_;
-  request.counts = counts;
-  request.sources = reached_.sources();
-  MINUET_TRY(engine_.maps().index_sets(request));
-  MINUET_TRY(count_items());
-  MINUET_TRY(void_failed());
-  return search_indexed();
-}
-
 /// Writes the number of rows of the level that holds batch items, if there is one. The map step counts the
 /// rows of all other levels.
 llvm::Error NetworkMaps::count_items() {
@@ -450,15 +385,6 @@ llvm::Error NetworkMaps::search_sorted() {
     MINUET_TRY(engine_.maps().make_masks(levels_[spec.coarse], map.geometry.volume, map, map.counts));
   }
   return llvm::Error::success();
-}
-
-llvm::Error NetworkMaps::search_indexed() {
-  std::vector<IndexedSearch> searches;
-  for (std::size_t i = 0; i < maps_.size(); ++i) {
-    const MapSpec& spec = program_.maps[i];
-    if (!spec.is_identity()) searches.push_back({levels_[spec.coarse], levels_[spec.fine], &maps_[i]});
-  }
-  return engine_.maps().search_index(searches);
 }
 
 /// Copies the whole report to the host and waits for it.

@@ -37,6 +37,9 @@ struct NetworkMapOptions {
   /// clouds (capacity mode), and is empty otherwise. Element 0 also limits the number of the caller's
   /// coordinates.
   std::vector<i64> level_capacity;
+  /// Holds, for each level, the number of hash-table slots that the caller declares, or 0 for the default
+  /// (level_slots()). It is empty if the caller declares none, and always if level_capacity is.
+  std::vector<i64> level_slots;
   // Holds the number that each level has in the user's network, for messages, if the program is a stage of
   // it (runtime/program/stages.h). It is empty if the program is the whole network.
   std::vector<i32> level_numbers;
@@ -126,6 +129,10 @@ class NetworkMaps {
   /// Returns the device address of the status bits (kStatus... in map_kernels.h), which are 0 if the cloud is
   /// valid.
   const u32* status() const { return state_.status; }
+  /// Counts the superblocks of each level that is in an index (voxel_index.h), and sets the counts of all
+  /// other levels to -1. The caller must have waited for the work of the last build. It must not be called if
+  /// NetworkMapOptions::is_stateless is set.
+  llvm::Error count_superblocks(Device& device, llvm::MutableArrayRef<i64> counts) const;
   /// Returns an array on the device, whose element i is the caller's row for row i of level 0 (the finest
   /// set).
   const i32* source_row() const { return source_row_; }
@@ -162,6 +169,11 @@ class NetworkMaps {
   void place_rows(Placement& parts, bool kept);
   void place_rows_of_level(Placement& parts, std::size_t level);
   std::vector<i64> capacities() const;
+  /// Returns NetworkMapOptions::level_slots of the levels that are coordinate sets.
+  llvm::ArrayRef<i64> declared_slots() const {
+    const llvm::ArrayRef<i64> slots(options_.level_slots);
+    return slots.empty() ? slots : slots.take_front(sets());
+  }
   void assign_rows();
   /// Returns true if the only level is one of points. There are then rows, but no sets and no maps to search.
   bool holds_points() const { return program_.levels.front().holds_points; }

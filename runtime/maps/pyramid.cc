@@ -16,7 +16,8 @@ llvm::Error check_number(const char* what, i64 number, i64 count) {
 /// Adds the levels of a network, and returns the number of the description's level for each of them, or -1
 /// for a level that holds batch items.
 llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::ArrayRef<i64> capacities,
-                                                 PyramidDescription& description) {
+                                                 llvm::ArrayRef<i64> slots, PyramidDescription& description) {
+  const auto slots_of = [&](std::size_t level) { return slots.empty() ? 0 : slots[level]; };
   std::vector<i32> numbers;
   for (std::size_t i = 0; i < network.levels.size(); ++i) {
     const LevelSpec& spec = network.levels[i];
@@ -33,10 +34,13 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
     }
     const auto same = static_cast<std::size_t>(find_same_level(network, network, static_cast<i32>(i)));
     if (same < i) {
-      i64& capacity = description.levels[numbers[same]].capacity;
-      capacity = std::max(capacity, capacities[i]);
-      description.levels[numbers[same]].is_dense |= spec.is_dense;
-      description.levels[numbers[same]].keeps_coordinates |= spec.keeps_coordinates;
+      PyramidLevel& shared = description.levels[numbers[same]];
+      shared.capacity = std::max(shared.capacity, capacities[i]);
+      // 0 stands for the default, which suffices for any cloud.
+      const bool both_declare = shared.slots != 0 && slots_of(i) != 0;
+      shared.slots = both_declare ? std::max(shared.slots, slots_of(i)) : 0;
+      shared.is_dense |= spec.is_dense;
+      shared.keeps_coordinates |= spec.keeps_coordinates;
       numbers.push_back(numbers[same]);
       continue;
     }
@@ -47,6 +51,7 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
     level.reach = spec.reach;
     level.shape = spec.shape;
     level.capacity = capacities[i];
+    level.slots = slots_of(i);
     level.is_dense = spec.is_dense;
     level.keeps_coordinates = spec.keeps_coordinates;
     for (i32 a = 0; a < network.ndim && spec.parent >= 0 && !spec.has_two_parents(); ++a) {
@@ -167,7 +172,9 @@ llvm::Error Pyramid::add_levels() {
                         levels[i].capacity);
     }
     MINUET_TRY(annotate(check_coordinate_count(levels[i].capacity), name));
+    MINUET_TRY(annotate(check_slots(levels[i].slots), name));
     options_.level_capacity.push_back(levels[i].capacity);
+    options_.level_slots.push_back(levels[i].slots);
   }
   options_.batch_size = description_.batch_size;
   MINUET_TRY(limit_coordinates(program_, options_));
@@ -220,14 +227,14 @@ llvm::Error Pyramid::check_needs() const {
 }
 
 llvm::Error Pyramid::describe(const Program& network, llvm::ArrayRef<i64> capacities,
-                              PyramidDescription& description) {
+                              llvm::ArrayRef<i64> slots, PyramidDescription& description) {
   if (network.takes_maps) {
     return make_error(
         StatusCode::InvalidArgument,
         "the plan is of a single op, which has no levels of its own: describe the levels and maps");
   }
   description.ndim = network.ndim;
-  MINUET_ASSIGN(const std::vector<i32> levels, describe_levels(network, capacities, description));
+  MINUET_ASSIGN(const std::vector<i32> levels, describe_levels(network, capacities, slots, description));
   std::vector<i32> maps;
   for (MapSpec map : network.maps) {
     if (levels[map.coarse] < 0) {

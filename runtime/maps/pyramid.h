@@ -24,6 +24,7 @@ struct PyramidLevel {
   std::optional<ReachSpec> reach;  // Has the meaning of SetSpec::reach.
   AxisArray shape{};               // Has the meaning of SetSpec::shape.
   i64 capacity = 0;                // Limits the number of rows.
+  i64 slots = 0;                   // Has the meaning of an element of NetworkMapOptions::level_slots.
   bool keeps_coordinates = false;  // Says whether the buffer contains the coordinates of the rows.
   // Says whether ops of the network read or write a dense tensor of the level. It then has its coordinates.
   bool is_dense = false;
@@ -67,11 +68,11 @@ class Pyramid {
   /// Returns InvalidArgument if a pyramid cannot have this number of levels.
   static llvm::Error check_count(llvm::ArrayRef<PyramidLevel> levels);
   /// Adds the levels, the maps and the needs of a network to a description that has none. Element i of
-  /// `capacities` belongs to level i of the network. Levels with the same coordinates become one. A level
-  /// that holds batch items is left out, because it is no set. Returns Unimplemented for a network whose maps
-  /// cannot be made in advance.
+  /// `capacities` belongs to level i of the network, and so does that of `slots`, unless this is empty.
+  /// Levels with the same coordinates become one. A level that holds batch items is left out, because it is
+  /// no set. Returns Unimplemented for a network whose maps cannot be made in advance.
   static llvm::Error describe(const Program& network, llvm::ArrayRef<i64> capacities,
-                              PyramidDescription& description);
+                              llvm::ArrayRef<i64> slots, PyramidDescription& description);
 
   const PyramidDescription& description() const { return description_; }
   i32 ndim() const { return description_.ndim; }

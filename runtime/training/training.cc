@@ -95,12 +95,13 @@ llvm::Expected<std::shared_ptr<Training>> Training::create_tuned(
   return training;
 }
 
-llvm::Error Training::describe(llvm::ArrayRef<i64> capacities, PyramidDescription& description) const {
+llvm::Error Training::describe(llvm::ArrayRef<i64> capacities, llvm::ArrayRef<i64> slots,
+                               PyramidDescription& description) const {
   // Both passes have the same levels and maps, so one program can have the layers of both.
   Program both = passes_->forward.program;
   const std::vector<ProgramLayer>& more = passes_->backward.program.layers;
   both.layers.insert(both.layers.end(), more.begin(), more.end());
-  MINUET_TRY(Pyramid::describe(both, capacities, description));
+  MINUET_TRY(Pyramid::describe(both, capacities, slots, description));
   return add_exported_maps(description);
 }
 

@@ -27,7 +27,8 @@ class Training {
 
   const TrainingPasses& passes() const { return *passes_; }
   /// Adds the levels and maps of the network to `description`, for all purposes of both passes.
-  llvm::Error describe(llvm::ArrayRef<i64> capacities, PyramidDescription& description) const;
+  llvm::Error describe(llvm::ArrayRef<i64> capacities, llvm::ArrayRef<i64> slots,
+                       PyramidDescription& description) const;
   /// Returns the sources of the kernels that no plan of a pass lists.
   SourceList kernels(llvm::StringRef arch) const;
   /// Returns requests for all kernels of both passes. Kernels may be repeated.

@@ -77,7 +77,7 @@ llvm::Error TrainingMeter::add_cloud(const NetworkMeter& network, std::size_t nu
   PyramidDescription description;
   description.ndim = plan_->program.ndim;
   description.batch_size = batch_size_;
-  MINUET_TRY(fallback_->describe(capacities, description));
+  MINUET_TRY(fallback_->describe(capacities, /*slots=*/{}, description));
   MINUET_ASSIGN(cloud.pyramid, Pyramid::create(std::move(description)));
   MINUET_TRY(add_gradients(cloud, capacities, network.map_pairs()[number]));
   clouds_.push_back(std::move(cloud));

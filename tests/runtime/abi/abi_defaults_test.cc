@@ -18,6 +18,7 @@
 #include "tests/runtime/abi/abi_batch_norm_structs.h"
 #include "tests/runtime/abi/abi_gradient_structs.h"
 #include "tests/runtime/abi/abi_headers.h"
+#include "tests/runtime/abi/abi_index_structs.h"
 #include "tests/runtime/abi/abi_point_structs.h"
 #include "tests/runtime/abi/abi_row_gradient_structs.h"
 #include "tests/runtime/abi/abi_seen.h"
@@ -40,12 +41,8 @@ class AbiDefaults : public testing::Test {
  public:  // one for each struct of options
   void context_options(), device_options(), coordinates_options(), reach_options(), generate_options();
   void kernel_map_options(), convolution_options(), pooling_options(), pointwise_options(), space_options();
-  void network_options();
-  void precompile_options();
-  void parameters_options();
-  void execution_options();
-  void tuning_options();
-  void pyramid_options();
+  void network_options(), precompile_options(), parameters_options(), execution_options(), tuning_options();
+  void pyramid_options(), index_options();
   void voxelize_options(), devoxelize_options(), select_options();
   void batch_norm_options(), group_gradient_options(), affine_gradient_options(), training_options();
 
@@ -399,7 +396,7 @@ void AbiDefaults::pyramid_options() {
   const Seen seen = compare<minuet_pyramid_options>(
       MINUET_PYRAMID_OPTIONS_INIT,
       [](auto& options) {
-        static constexpr minuet_pyramid_level kLevel{kRows, -1, {}, 0, {}, {}, {}, {}};
+        static constexpr minuet_pyramid_level kLevel{kRows, -1, {}, 0, {}, {}, {}, {}, 0};
         options.levels = &kLevel, options.level_count = 1;
         options.keep_coordinates = 1;
       },
@@ -430,6 +427,10 @@ void AbiDefaults::pyramid_options() {
         return seen;
       });
   EXPECT_EQ(seen.status, MINUET_OK);
+}
+
+void AbiDefaults::index_options() {
+  compare_results<minuet_index_options>(MINUET_INDEX_OPTIONS_INIT, set_index_levels, index_numbers_with);
 }
 
 void AbiDefaults::voxelize_options() {
@@ -478,7 +479,7 @@ TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
               MINUET_ROW(convolution_options) MINUET_ROW(pooling_options) MINUET_ROW(pointwise_options)
                   MINUET_ROW(space_options) MINUET_ROW(network_options) MINUET_ROW(precompile_options)
                       MINUET_ROW(parameters_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
-                          MINUET_ROW(pyramid_options) MINUET_ROW(voxelize_options)
+                          MINUET_ROW(pyramid_options) MINUET_ROW(index_options) MINUET_ROW(voxelize_options)
                               MINUET_ROW(devoxelize_options) MINUET_ROW(select_options)
                                   MINUET_ROW(affine_gradient_options) MINUET_ROW(batch_norm_options)
                                       MINUET_ROW(group_gradient_options) MINUET_ROW(training_options)

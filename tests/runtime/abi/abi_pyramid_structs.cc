@@ -184,6 +184,7 @@ void check_pyramid_options(Machine& machine) {
   given.level_capacity = &kCapacity;  // refused without a network
   given.level_count = given.map_count = 1;
   given.batch_size = 20;
+  given.level_slots = &kCapacity;           // refused without a network
   given.level_bytes = given.map_bytes = 4;  // refused: smaller than any element
   check_options<minuet_pyramid_options>(given, MINUET_PYRAMID_OPTIONS_INIT, [&](const auto* options) {
     minuet_pyramid* made = nullptr;

@@ -19,6 +19,7 @@
 #include "tests/runtime/abi/abi_checks.h"
 #include "tests/runtime/abi/abi_gradient_structs.h"
 #include "tests/runtime/abi/abi_headers.h"
+#include "tests/runtime/abi/abi_index_structs.h"
 #include "tests/runtime/abi/abi_point_structs.h"
 #include "tests/runtime/abi/abi_pyramid_structs.h"
 #include "tests/runtime/abi/abi_row_gradient_structs.h"
@@ -72,11 +73,7 @@ class Structs {
   void pooling_options();
   void pointwise_options();
   void space_options();
-  void network_options();
-  void precompile_options();
-  void parameters_options();
-  void execution_options();
-  void tuning_options();
+  void network_options(), precompile_options(), parameters_options(), execution_options(), tuning_options();
   Machine& cpu() { return *cpu_; }
   void gradient_arguments() { check_gradient_arguments(*cpu_); }
   void pointwise_steps() { check_pointwise_steps(*cpu_); }
@@ -363,6 +360,7 @@ void Structs::execution_options() {
   given.scratch_bytes = 1 << 20;
   given.level_capacity = capacities;
   given.level_count = 1;
+  given.level_slots = capacities;
   given.map_method = 9;  // refused
   given.parameter_inputs = 1;
   given.batch_size = 20;
@@ -449,7 +447,8 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
                                   MINUET_CHECK(affine_gradient_options) MINUET_CHECK(pyramid_options)
                                       MINUET_CHECK(training_options) MINUET_CHECK(training_forward_arguments)
                                           MINUET_CHECK(training_backward_arguments) MINUET_CHECK(kept_info)
-                                              MINUET_CHECK(training_sizes)
+                                              MINUET_CHECK(training_sizes) MINUET_CHECK(index_options)
+                                                  MINUET_CHECK(index_sizes)
 #undef MINUET_CHECK
 #define MINUET_TOLD(name) {"minuet_" #name, [](Structs&) { check_told<minuet_##name>(meet_##name); }},
       // Those that callbacks are handed.

@@ -1,6 +1,7 @@
 #include "tests/runtime/execution/queue_calls.h"
 
 #include "include/minuet/gradient.h"
+#include "include/minuet/index.h"
 #include "include/minuet/points.h"
 
 namespace minuet::abi::queue_calls {
@@ -61,6 +62,13 @@ const std::vector<Call>& calls() {
          int64_t capacity = -1;
          const minuet_status status = minuet_execution_suggest_capacities(o.network.get(), 1, &capacity, 1);
          EXPECT_EQ(capacity, status == MINUET_OK ? 256 : -1);
+         return status;
+       }},
+      {"minuet_execution_suggest_slots", Of::Network, true,
+       [](Objects& o) {
+         int64_t slots = -1;
+         const minuet_status status = minuet_execution_suggest_slots(o.network.get(), 1, &slots, 1, o.stream);
+         EXPECT_EQ(slots, status == MINUET_OK ? 4096 : -1);
          return status;
        }},
       {"minuet_execution_find_overflow", Of::Network, true,

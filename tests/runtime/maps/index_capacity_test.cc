@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "tests/runtime/maps/guarded_memory.h"
 #include "tests/runtime/maps/index_network_fixture.h"
 
 namespace minuet::abi {
@@ -15,6 +16,7 @@ class IndexCapacityTest : public IndexedNetworks {
     std::string name;
     Points points;
     std::vector<int64_t> capacities;
+    std::vector<int64_t> slots = {};  // of each level, or none that are declared
     bool keeps_duplicates = false;
     int64_t most_points_of_slots = INT64_MAX;  // the most points that have slots enough
   };
@@ -27,33 +29,16 @@ class IndexCapacityTest : public IndexedNetworks {
   class Guarded {
    public:
     Guarded(Machine& machine, minuet_plan* plan, minuet_execution_options options)
-        : machine_(machine),
-          bytes_(counters_of(make_execution(machine, plan, &options).get()).workspace_bytes),
-          memory_(machine, 2 * kGuard + bytes_) {
-      options.workspace = begin() + kGuard;
-      options.workspace_bytes = bytes_;
-      before_ = guards();
+        : memory_(machine, counters_of(make_execution(machine, plan, &options).get()).workspace_bytes) {
+      options.workspace = memory_.data();
+      options.workspace_bytes = memory_.bytes();
       execution_ = make_execution(machine, plan, &options);
     }
     const Execution& execution() const { return execution_; }
-    void expect_guards() const { EXPECT_TRUE(guards() == before_); }
+    void expect_guards() const { memory_.expect_guards(); }
 
    private:
-    static constexpr int64_t kGuard = 1 << 16;
-    char* begin() const { return static_cast<char*>(memory_.data()); }
-    std::vector<char> guards() const {
-      std::vector<char> both(2 * kGuard);
-      check(minuet_device_synchronize(machine_.device(), nullptr));
-      check(minuet_device_copy(machine_.device(), both.data(), begin(), kGuard, 1));
-      check(
-          minuet_device_copy(machine_.device(), both.data() + kGuard, begin() + kGuard + bytes_, kGuard, 1));
-      return both;
-    }
-
-    Machine& machine_;
-    int64_t bytes_;
-    Buffer memory_;
-    std::vector<char> before_;
+    GuardedMemory memory_;
     Execution execution_{nullptr, {minuet_execution_destroy}};
   };
 
@@ -68,6 +53,7 @@ class IndexCapacityTest : public IndexedNetworks {
     options.keep_first_duplicate = shortage.keeps_duplicates;
     options.level_capacity = shortage.capacities.data();
     options.level_count = static_cast<int32_t>(shortage.capacities.size());
+    if (!shortage.slots.empty()) options.level_slots = shortage.slots.data();
     const Guarded within(machine(), plan, options);
     Room room(machine(), shortage.capacities);
     const Stream stream(machine());
@@ -101,21 +87,6 @@ class IndexCapacityTest : public IndexedNetworks {
       within.expect_guards();
     }
   }
-
-  /// One point in each of `count` superblocks of a level whose hashes lead to the last slot of `hash_slots`.
-  /// `stride` is that of the level's voxels.
-  static Points at_the_last_slot(int64_t count, uint32_t hash_slots, const Axes& stride) {
-    IndexLevel level{};
-    level.hash_slots = hash_slots;
-    Points points;
-    for (int32_t i = 0; static_cast<int64_t>(points.size()) < 4 * count; ++i) {
-      const i32 superblock[] = {0, i % 256 - 128, i / 256 % 256 - 128, i / 65536};
-      if (first_slot(level, hash_of<3>(superblock)) != hash_slots - 1) continue;
-      points.push_back(0);
-      for (int a = 0; a < 3; ++a) points.push_back(superblock[a + 1] * 16 * stride[a]);
-    }
-    return points;
-  }
 };
 
 /// Each level has a voxel more than there is room for, or the cloud a point, or nothing is short. What fits
@@ -135,7 +106,7 @@ TEST_P(IndexCapacityTest, OneGraphAndEachCapacityOneShort) {
   }
   Points doubled = points;
   doubled.insert(doubled.end(), points.begin(), points.begin() + 4 * 20);
-  shortages.push_back({"points", doubled, enough, /*keeps_duplicates=*/true});
+  shortages.push_back({"points", doubled, enough, {}, /*keeps_duplicates=*/true});
   shortages.back().capacities[0] += 20 - 1;
   for (const Shortage& shortage : shortages) {
     SCOPED_TRACE(shortage.name);
@@ -147,19 +118,36 @@ TEST_P(IndexCapacityTest, OneGraphAndEachCapacityOneShort) {
 /// The levels have room for their voxels.
 TEST_P(IndexCapacityTest, OneGraphAndSlotsOneShort) {
   constexpr int64_t kCapacity = 1500;  // of 4,096 slots
-  constexpr uint32_t kHashSlots = kSlotTile - kSlotTile / 4;
-  constexpr int64_t kSlots = kSlotTile / 4;  // the last hash slot and those behind it, but for the empty one
   const Plan plan = network(3, {0, 1});
   const Execution exact = by(plan.get(), MINUET_MAPS_INDEXED);
   for (const int32_t stride : {1, 2}) {
-    for (const int64_t points : {kSlots, kSlots + 1}) {
-      if (takes_few_clouds(machine()) && (stride == 1 || points == kSlots)) continue;
+    for (const int64_t points : {kSlotsAtTheEnd, kSlotsAtTheEnd + 1}) {
+      if (takes_few_clouds(machine()) && (stride == 1 || points == kSlotsAtTheEnd)) continue;
       Shortage shortage{"stride " + std::to_string(stride) + ", " + std::to_string(points) + " superblocks",
-                        at_the_last_slot(points, kHashSlots, {stride, stride, stride, 1}),
+                        make_points_at_the_last_slot(points, kSlotTile, {stride, stride, stride, 1}),
                         {kCapacity, kCapacity}};
-      shortage.most_points_of_slots = kSlots;
+      shortage.most_points_of_slots = kSlotsAtTheEnd;
       // The other level gets so many slots that none of its runs is long.
       shortage.capacities[stride == 1 ? 1 : 0] = 40 * kCapacity;
+      SCOPED_TRACE(shortage.name);
+      expect_replays(plan.get(), exact, shortage);
+    }
+  }
+}
+
+/// The same with slots that are declared, beside capacities for which there are many more by default.
+TEST_P(IndexCapacityTest, OneGraphAndDeclaredSlotsOneShort) {
+  constexpr int64_t kCapacity = 60'000, kFew = kSlotTile, kMany = 40 * kSlotTile;
+  const Plan plan = network(3, {0, 1});
+  const Execution exact = by(plan.get(), MINUET_MAPS_INDEXED);
+  for (const int32_t stride : {1, 2}) {
+    for (const int64_t points : {kSlotsAtTheEnd, kSlotsAtTheEnd + 1}) {
+      if (takes_few_clouds(machine()) && (stride == 2 || points == kSlotsAtTheEnd)) continue;
+      Shortage shortage{"stride " + std::to_string(stride) + ", " + std::to_string(points) + " superblocks",
+                        make_points_at_the_last_slot(points, kFew, {stride, stride, stride, 1}),
+                        {kCapacity, kCapacity},
+                        {stride == 1 ? kFew : kMany, stride == 1 ? kMany : kFew}};
+      shortage.most_points_of_slots = kSlotsAtTheEnd;
       SCOPED_TRACE(shortage.name);
       expect_replays(plan.get(), exact, shortage);
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <vector>
 
@@ -177,6 +178,24 @@ inline Points make_equal_hashes(int ndim) {
   if (ndim == 4) return make_equal_hashes<4>();
   if (ndim == 3) return make_equal_hashes<3>();
   return ndim == 2 ? make_equal_hashes<2>() : make_line(ndim);
+}
+
+/// Gives the number of slots from the last one that hashes lead to up to the empty one at the end.
+inline constexpr int64_t kSlotsAtTheEnd = kSlotTile / 4;
+/// One point in each of `count` superblocks of a level whose hashes lead to the last slot that any hash leads
+/// to, if the level has `slots` slots. `stride` is that of the level's voxels.
+inline Points make_points_at_the_last_slot(int64_t count, int64_t slots,
+                                           const std::array<int32_t, kMaxDim>& stride) {
+  IndexLevel level{};
+  level.hash_slots = static_cast<u32>(slots - kSlotsAtTheEnd);
+  Points points;
+  for (int32_t i = 0; static_cast<int64_t>(points.size()) < 4 * count; ++i) {
+    const i32 superblock[] = {0, i % 256 - 128, i / 256 % 256 - 128, i / 65536};
+    if (first_slot(level, hash_of<3>(superblock)) != level.hash_slots - 1) continue;
+    add_point(points, 3, kOneBatch,
+              [&](int a) { return superblock[a + 1] * 16 * stride[static_cast<size_t>(a)]; });
+  }
+  return points;
 }
 
 /// Whether a test makes few clouds only: on the software device and under the sanitizers, where each takes

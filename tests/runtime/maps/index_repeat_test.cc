@@ -32,6 +32,7 @@ std::vector<NamedCloud> clouds_for(const Machine& machine, int ndim) {
 /// A level with room for so many rows has the least number of slots. With four times the room it has four
 /// times the slots.
 constexpr int64_t kRowsOfLeastSlots = 1'500;
+constexpr int64_t kSlotsOfFewRows = kSlotTile;
 
 /// Bounds that hold a cloud, each of them up to 2,000 further out than it must be.
 void set_bounds(const Points& points, int ndim, uint64_t seed, int32_t* least, int32_t* greatest) {
@@ -164,6 +165,12 @@ class IndexRepeatNetworkTest : public IndexedNetworks {
       most[l] = std::max(enough[l], for_huge[l]);
     }
     add_way("four times the capacity", fourfold, options);
+    const std::vector<int64_t> fewest(enough.size(), 1), many(enough.size(), 4 * kSlotsOfFewRows);
+    options.level_slots = fewest.data();
+    add_way("the fewest slots", fourfold, options);
+    options.level_slots = many.data();
+    add_way("four times the slots", enough, options);
+    options.level_slots = nullptr;
     options.has_bounds = 1;
     set_bounds(points, 3, 90, options.least, options.greatest);
     add_way("other bounds", enough, options);

@@ -36,6 +36,8 @@ const std::vector<Study>& all_studies() {
        "the default configurations, compared with the best ones that the tuner finds", study_specs},
       {"shells", "Single layers on spherical shells and scenes",
        "layers of 64 to 1024 channels, alone and with their kernel map", study_shells},
+      {"index", "The index of voxels",
+       "time and memory of the index by declared bounds, capacities and slots", study_index},
   };
   return studies;
 }

@@ -33,5 +33,6 @@ llvm::Error study_voxels(StudyBench& bench, StudyDocument& document);
 llvm::Error study_dataflow(StudyBench& bench, StudyDocument& document);
 llvm::Error study_specs(StudyBench& bench, StudyDocument& document);
 llvm::Error study_shells(StudyBench& bench, StudyDocument& document);
+llvm::Error study_index(StudyBench& bench, StudyDocument& document);
 
 }  // namespace minuet::tool

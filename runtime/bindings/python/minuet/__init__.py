@@ -31,6 +31,7 @@ from ._errors import (
 )
 from ._execution import Execution, prepare_maps_together, workspace_bytes
 from ._gradients import ParameterGradients
+from ._index import IndexSizes, index_bytes
 from ._infos import (
     BundleInfo,
     Cloud,
@@ -110,6 +111,7 @@ __all__ = [
     "FailedPreconditionError",
     "ForwardResult",
     "GroupGradient",
+    "IndexSizes",
     "InternalError",
     "InvalidArgumentError",
     "KeptTensor",
@@ -169,6 +171,7 @@ __all__ = [
     "WeightsOrder",
     "bfloat16",
     "convert_weights",
+    "index_bytes",
     "observe",
     "precompile",
     "prepare_maps_together",

@@ -639,6 +639,7 @@ class minuet_execution_options(Structure):
     parameters: int | None
     parameter_inputs: int
     batch_size: int
+    level_slots: int | None
     _fields_ = [
         ("struct_size", c_size_t),
         ("ext", c_void_p),
@@ -659,6 +660,7 @@ class minuet_execution_options(Structure):
         ("parameters", c_void_p),
         ("parameter_inputs", c_int64),
         ("batch_size", c_int64),
+        ("level_slots", c_void_p),
     ]
 
 
@@ -1012,6 +1014,38 @@ class minuet_gradient_arguments(Structure):
         ("bias_gradient", c_void_p),
         ("workspace", c_void_p),
         ("workspace_bytes", c_int64),
+    ]
+
+
+class minuet_index_options(Structure):
+    struct_size: int
+    ext: int | None
+    level_capacity: int | None
+    level_slots: int | None
+    level_count: int
+    reserved: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("level_capacity", c_void_p),
+        ("level_slots", c_void_p),
+        ("level_count", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class minuet_index_sizes(Structure):
+    struct_size: int
+    slots: int
+    table: int
+    rows: int
+    points: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("slots", c_int64),
+        ("table", c_int64),
+        ("rows", c_int64),
+        ("points", c_int64),
     ]
 
 
@@ -1379,6 +1413,7 @@ class minuet_pyramid_level(Structure):
     dilation: Any
     padding: Any
     shape: Any
+    slots: int
     _fields_ = [
         ("capacity", c_int64),
         ("parent", c_int32),
@@ -1388,6 +1423,7 @@ class minuet_pyramid_level(Structure):
         ("dilation", c_int32 * 4),
         ("padding", c_int32 * 4),
         ("shape", c_int32 * 4),
+        ("slots", c_int64),
     ]
 
 
@@ -1434,6 +1470,7 @@ class minuet_pyramid_options(Structure):
     batch_size: int
     level_bytes: int
     map_bytes: int
+    level_slots: int | None
     _fields_ = [
         ("struct_size", c_size_t),
         ("ext", c_void_p),
@@ -1452,6 +1489,7 @@ class minuet_pyramid_options(Structure):
         ("batch_size", c_int64),
         ("level_bytes", c_size_t),
         ("map_bytes", c_size_t),
+        ("level_slots", c_void_p),
     ]
 
 
@@ -2037,6 +2075,8 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_gradient_op_load": (c_int, (c_void_p, c_void_p)),
     "minuet_gradient_bytes": (c_int, (c_void_p, c_char_p, c_int64, c_int64, c_void_p)),
     "minuet_gradient_compute": (c_int, (c_void_p, c_void_p, POINTER(minuet_gradient_arguments), c_void_p)),
+    "minuet_index_bytes": (c_int, (POINTER(minuet_index_options), POINTER(minuet_index_sizes))),
+    "minuet_execution_suggest_slots": (c_int, (c_void_p, c_double, c_void_p, c_int32, c_void_p)),
     "minuet_plan_visit_kernels": (c_int, (c_void_p, c_char_p, minuet_kernel_code_visitor, c_void_p)),
     "minuet_parameters_create": (c_int, (c_void_p, c_void_p, POINTER(minuet_parameters_options), c_void_p)),
     "minuet_parameters_destroy": (None, (c_void_p,)),

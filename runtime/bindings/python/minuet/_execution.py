@@ -9,6 +9,7 @@ from typing import Any
 from . import _abi
 from ._arrays import View, device_view, stream_handle
 from ._device import Device, Queue
+from ._index import slots_of
 from ._infos import Cloud, ExecutionCounters, ExecutionInfo, LayerInfo, LevelInfo, StageTimes, TensorInfo, told
 from ._integers import integers
 from ._library import Handle, call, library, make, using
@@ -26,6 +27,7 @@ def execution_options(
     bounds: Bounds | None,
     scratch_bytes: int,
     level_capacity: Sequence[int] | None,
+    level_slots: Sequence[int] | None,
     key_bits: int,
     map_method: MapMethod | str,
     parameter_inputs: bool,
@@ -38,6 +40,9 @@ def execution_options(
     set_bounds(options, bounds, ndim)
     options.scratch_bytes = scratch_bytes
     capacities = None
+    slots = slots_of(level_slots, len(level_capacity or ()))
+    if slots is not None:
+        options.level_slots = ctypes.addressof(slots)
     if level_capacity is not None:
         capacities = integers(ctypes.c_int64, level_capacity, "level_capacity")
         options.level_capacity = ctypes.addressof(capacities)
@@ -46,7 +51,7 @@ def execution_options(
     options.map_method = choose(MapMethod, map_method, "map_method")
     options.parameter_inputs = int(parameter_inputs)
     options.batch_size = batch_size
-    return options, capacities
+    return options, (capacities, slots)
 
 
 def workspace_bytes(
@@ -56,6 +61,7 @@ def workspace_bytes(
     max_points: int = 0,
     max_neighbours: float = 0.0,
     level_capacity: Sequence[int] | None = None,
+    level_slots: Sequence[int] | None = None,
     keep_first_duplicate: bool = False,
     bounds: Bounds | None = None,
     scratch_bytes: int = 0,
@@ -69,11 +75,11 @@ def workspace_bytes(
         plan: must be compiled for `arch`.
         max_points, max_neighbours: exact mode: the most points of a cloud, and the most inputs per output and kernel
             map on average.
-        level_capacity: capacity mode: exactly what an execution with these options takes.
+        level_capacity, level_slots: capacity mode: exactly what an execution with these options takes.
     """
     options, _kept = execution_options(
-        plan.info.ndim, 0, keep_first_duplicate, bounds, scratch_bytes, level_capacity, key_bits, map_method, False,
-        batch_size,
+        plan.info.ndim, 0, keep_first_duplicate, bounds, scratch_bytes, level_capacity, level_slots, key_bits,
+        map_method, False, batch_size,
     )  # fmt: skip
     size = ctypes.c_int64()
     call(
@@ -134,6 +140,7 @@ class Execution(Handle):
         scratch_bytes: what a layer's buffers may take together; 0: the default.
         level_capacity: the most voxels of each level, which puts the execution in capacity mode: sizes live on the
             device, and prepare and run only enqueue.
+        level_slots: with level_capacity, the slots of each level's hash table (suggest_slots); 0: the default.
         key_bits: 32 or 64; 0: 64.
         map_method: how sets and maps are made.
         defer_workspace: set_workspace gives the memory before the first prepare.
@@ -154,6 +161,7 @@ class Execution(Handle):
         queue: Queue | None = None,
         scratch_bytes: int = 0,
         level_capacity: Sequence[int] | None = None,
+        level_slots: Sequence[int] | None = None,
         key_bits: int = 0,
         map_method: MapMethod | str = MapMethod.AUTO,
         defer_workspace: bool = False,
@@ -163,8 +171,8 @@ class Execution(Handle):
     ) -> None:
         info = plan.info
         options, _kept = execution_options(
-            info.ndim, max_points, keep_first_duplicate, bounds, scratch_bytes, level_capacity, key_bits, map_method,
-            parameter_inputs, batch_size,
+            info.ndim, max_points, keep_first_duplicate, bounds, scratch_bytes, level_capacity, level_slots, key_bits,
+            map_method, parameter_inputs, batch_size,
         )  # fmt: skip
         options.defer_workspace = int(defer_workspace)
         memory = None if workspace is None else memory_view(workspace, device, 0, "workspace")
@@ -370,6 +378,20 @@ class Execution(Handle):
         capacities = (ctypes.c_int64 * self._info.levels)()
         call("minuet_execution_suggest_capacities", self, factor, capacities, len(capacities))
         return tuple(capacities)
+
+    def suggest_slots(self, factor: float = 1.25, stream: Any = None) -> tuple[int, ...]:
+        """After a prepare: level_slots for clouds like this one, so that at most half of them are taken. Waits for
+        the stream.
+
+        Args:
+            factor: how many superblocks there may be, in terms of those of this cloud; 1 or more.
+
+        Raises:
+            FailedPreconditionError: nothing is prepared, or the maps are sorted.
+        """
+        slots = (ctypes.c_int64 * self._info.levels)()
+        call("minuet_execution_suggest_slots", self, factor, slots, len(slots), stream_handle(stream))
+        return tuple(slots)
 
     def set_workspace(self, workspace: Any, stream: Any = None) -> None:
         """Gives the execution other memory of the device for good. Waits for the stream; nothing is prepared

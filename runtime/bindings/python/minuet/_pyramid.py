@@ -12,6 +12,7 @@ from . import _abi
 from ._arrays import device_view, stream_handle
 from ._device import Context, Device
 from ._execution import array_table, input_view, like_input, output_view
+from ._index import slots_of
 from ._infos import TensorInfo
 from ._integers import integers
 from ._kernel import Offsets, set_kernel
@@ -33,6 +34,7 @@ class Level:
         stride: to the parent.
         kernel_size: where given, the set is all that a dense convolution reaches from the parent, with this dilation,
             padding and shape (Coordinates.reach).
+        slots: of its hash table; 0: the default (index_bytes).
     """
 
     capacity: int
@@ -42,6 +44,7 @@ class Level:
     dilation: Axes = 1
     padding: Axes = 0
     shape: Axes = 0
+    slots: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class Pyramid(Handle):
         context: where its kernels are compiled and kept.
         levels, maps: what it has; or
         network, level_capacity: the plan of a network that has them, and the most voxels of each of its levels.
+        level_slots: with level_capacity, the slots of each level's hash table; 0: the default.
         keep_coordinates: numbers of the levels whose coordinates stay in the buffer; 0 to 31.
 
     Raises:
@@ -88,6 +92,7 @@ class Pyramid(Handle):
         *,
         network: Plan | None = None,
         level_capacity: Sequence[int] = (),
+        level_slots: Sequence[int] | None = None,
         ndim: int = 0,
         keep_first_duplicate: bool = False,
         bounds: Bounds | None = None,
@@ -112,6 +117,9 @@ class Pyramid(Handle):
         if maps:
             options.maps = (_abi.minuet_pyramid_map * len(maps))(*(self._map(item, kept) for item in maps))
         capacities = integers(ctypes.c_int64, level_capacity, "level_capacity")
+        slots = slots_of(level_slots, len(level_capacity))
+        if slots is not None:
+            options.level_slots = ctypes.addressof(slots)
         if network is not None:
             options.level_capacity = ctypes.addressof(capacities)
         options.level_count = len(level_capacity) if network is not None else len(levels)
@@ -133,7 +141,7 @@ class Pyramid(Handle):
         options.batch_size = self._batch_size = batch_size
 
     def _level(self, level: Level) -> _abi.minuet_pyramid_level:
-        row = _abi.minuet_pyramid_level(capacity=level.capacity, parent=level.parent)
+        row = _abi.minuet_pyramid_level(capacity=level.capacity, parent=level.parent, slots=level.slots)
         row.stride[: self._ndim] = axes(level.stride, self._ndim, "stride")
         if level.kernel_size is not None:
             row.is_reached = 1
@@ -415,6 +423,7 @@ def pyramid_of_training(
     training: Handle,
     ndim: int,
     level_capacity: Sequence[int],
+    level_slots: Sequence[int] | None,
     bounds: Bounds | None,
     keep_coordinates: Sequence[int],
     batch_size: int,
@@ -428,6 +437,9 @@ def pyramid_of_training(
     made._set_limits(options, bounds, keep_coordinates, batch_size)
     capacities = integers(ctypes.c_int64, level_capacity, "level_capacity")
     options.level_capacity, options.level_count = ctypes.addressof(capacities), len(made._capacities)
+    slots = slots_of(level_slots, len(made._capacities))
+    if slots is not None:
+        options.level_slots = ctypes.addressof(slots)
     pointer = make("minuet_training_create_pyramid", training, ctypes.byref(options))
     Handle.__init__(made, pointer, library.minuet_pyramid_destroy, training)
     return made

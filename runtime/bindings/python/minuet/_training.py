@@ -153,13 +153,14 @@ class Training(Handle):
         self,
         level_capacity: Sequence[int],
         *,
+        level_slots: Sequence[int] | None = None,
         bounds: Bounds | None = None,
         keep_coordinates: Sequence[int] = (),
         batch_size: int = 0,
     ) -> Pyramid:
         """Returns a pyramid with the levels and maps of the network, for both passes and for inference. Arguments are
         those of Pyramid for a network."""
-        return pyramid_of_training(self, self._ndim, level_capacity, bounds, keep_coordinates, batch_size)
+        return pyramid_of_training(self, self._ndim, level_capacity, level_slots, bounds, keep_coordinates, batch_size)
 
     def bytes(self, arch: str, pyramid: Pyramid) -> TrainingSizes:
         """Returns the sizes of the memory of one step, without a device."""

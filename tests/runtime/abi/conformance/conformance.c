@@ -183,6 +183,7 @@ static void call_all(world* world) {
   call_ops(world);
   call_pointwise(world);
   call_space(world);
+  call_index(world);
   call_networks(world);
   call_plans(world);
   call_kernels(world);

@@ -15,6 +15,7 @@
 #include <minuet/diagnostics.h>
 #include <minuet/generate.h>
 #include <minuet/gradient.h>
+#include <minuet/index.h>
 #include <minuet/kernels.h>
 #include <minuet/parameters.h>
 #include <minuet/points.h>
@@ -77,6 +78,7 @@ typedef struct outputs {
     minuet_layer_info layer;
     minuet_kept_info kept;
     minuet_training_sizes sizes;
+    minuet_index_sizes index;
   } info;
   minuet_context* context;
   minuet_device* device;
@@ -191,6 +193,7 @@ void call_maps(world* world);
 void call_ops(world* world);
 void call_pointwise(world* world);
 void call_space(world* world);
+void call_index(world* world);
 void call_points(world* world);
 void call_select(world* world);
 void call_gradients(world* world);

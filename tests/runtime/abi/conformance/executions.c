@@ -1,7 +1,8 @@
 /* Rows that create and prepare executions. */
 #include "tests/runtime/abi/conformance/conformance.h"
 
-static const int64_t zero_capacity[] = {0}, most_capacity[] = {(int64_t)1 << 40};
+static const int64_t zero_capacity[] = {0}, most_capacity[] = {(int64_t)1 << 40}, negative_slots[] = {-1},
+                     most_slots[] = {(1 << 26) + 1};
 
 static void create_with_wrong_handles(const world* world) {
   minuet_plan* const plan = world->network;
@@ -39,6 +40,8 @@ static void create_with_wrong_clouds(const world* world) {
           minuet_execution_create(plan, device, WITH(level_count = 1), &out.execution));
   REFUSED(INVALID_ARGUMENT, "key_bits",
           minuet_execution_create(plan, device, WITH(key_bits = 32), &out.execution));
+  REFUSED(INVALID_ARGUMENT, "level_slots is given without level_capacity",
+          minuet_execution_create(plan, device, WITH(level_slots = negative_slots), &out.execution));
   REFUSED(INVALID_ARGUMENT, "map_method is -1",
           minuet_execution_create(plan, device, WITH(map_method = -1), &out.execution));
   REFUSED(INVALID_ARGUMENT, "map_method is 3",
@@ -69,6 +72,10 @@ static void create_with_wrong_clouds(const world* world) {
           minuet_execution_create(plan, device, WITH(level_capacity = zero_capacity), &out.execution));
   REFUSED(OUT_OF_RANGE, "level_capacity[0]",
           minuet_execution_create(plan, device, WITH(level_capacity = most_capacity), &out.execution));
+  REFUSED(INVALID_ARGUMENT, "level_slots[0]: the number of slots is -1",
+          minuet_execution_create(plan, device, WITH(level_slots = negative_slots), &out.execution));
+  REFUSED(OUT_OF_RANGE, "level_slots[0]: 67108865 slots",
+          minuet_execution_create(plan, device, WITH(level_slots = most_slots), &out.execution));
   REFUSED(INVALID_ARGUMENT, "key_bits is 16",
           minuet_execution_create(plan, device, WITH(key_bits = 16), &out.execution));
   REFUSED(INVALID_ARGUMENT, "max_points is 9",

@@ -1,7 +1,8 @@
 /* Rows that describe pyramids. */
 #include "tests/runtime/abi/conformance/conformance.h"
 
-static const int64_t one_capacity[] = {CAPACITY}, zero_capacity[] = {0}, most_capacity[] = {(int64_t)1 << 40};
+static const int64_t one_capacity[] = {CAPACITY}, zero_capacity[] = {0}, most_capacity[] = {(int64_t)1 << 40},
+                     negative_slots[] = {-1}, most_slots[] = {(1 << 26) + 1};
 
 static void create_with_wrong_options(const world* world, pyramid_shape* shape) {
   minuet_context* const own = world->context;
@@ -42,12 +43,13 @@ static void create_with_wrong_options(const world* world, pyramid_shape* shape) 
           minuet_pyramid_create(own, WITH(level_bytes = 88), &out.pyramid));
   REFUSED(INVALID_ARGUMENT, "map_bytes is 66",
           minuet_pyramid_create(own, WITH(map_bytes = 66), &out.pyramid));
-  ACCEPTED(minuet_pyramid_create(own, WITH(level_bytes = 0), &out.pyramid));
-  minuet_pyramid_destroy(out.pyramid);
-  /* 0 is the size in 0.3.0, which is less than today's, so that only the first map is where it is read. */
+  REFUSED(INVALID_ARGUMENT, "level_slots is given without a network",
+          minuet_pyramid_create(own, WITH(level_slots = one_capacity), &out.pyramid));
+  /* 0 is the size in 0.3.0, which is less than today's, so that only the first level and the first map are
+   * where they are read. */
   given = base;
-  given.map_bytes = 0;
-  given.map_count = 1;
+  given.level_bytes = given.map_bytes = 0;
+  given.level_count = given.map_count = 1;
   ACCEPTED(minuet_pyramid_create(own, &given, &out.pyramid));
   minuet_pyramid_destroy(out.pyramid);
   ACCEPTED(minuet_pyramid_create(own, WITH(batch_size = 2), &out.pyramid));
@@ -94,6 +96,8 @@ static void create_with_wrong_levels(const world* world, pyramid_shape* shape) {
   REFUSED_WITH(INVALID_ARGUMENT, "capacity of level 1 is -1", levels[1].capacity = -1);
   REFUSED_WITH(OUT_OF_RANGE, "level 1: ", levels[1].capacity = (int64_t)1 << 40);
   REFUSED_WITH(OUT_OF_RANGE, "level 0: ", levels[0].capacity = INT64_MAX);
+  REFUSED_WITH(INVALID_ARGUMENT, "level 1: the number of slots is -1", levels[1].slots = -1);
+  REFUSED_WITH(OUT_OF_RANGE, "level 0: 67108865 slots", levels[0].slots = (1 << 26) + 1);
   REFUSED_WITH(INVALID_ARGUMENT, "parent of level 0 is 0", levels[0].parent = 0);
   REFUSED_WITH(INVALID_ARGUMENT, "parent of level 1 is -1", levels[1].parent = -1);
   REFUSED_WITH(INVALID_ARGUMENT, "parent of level 1 is 1", levels[1].parent = 1);
@@ -177,6 +181,10 @@ static void create_of_networks(const world* world, pyramid_shape* shape) {
           minuet_pyramid_create(own, WITH(level_capacity = zero_capacity), &out.pyramid));
   REFUSED(OUT_OF_RANGE,
           "level 0: ", minuet_pyramid_create(own, WITH(level_capacity = most_capacity), &out.pyramid));
+  REFUSED(INVALID_ARGUMENT, "level_slots[0]: the number of slots is -1",
+          minuet_pyramid_create(own, WITH(level_slots = negative_slots), &out.pyramid));
+  REFUSED(OUT_OF_RANGE, "level_slots[0]: 67108865 slots",
+          minuet_pyramid_create(own, WITH(level_slots = most_slots), &out.pyramid));
   REFUSED(INVALID_ARGUMENT, "single op",
           minuet_pyramid_create(own, WITH(network = world->convolution), &out.pyramid));
   REFUSED(INVALID_ARGUMENT, "keep_coordinates is 2",

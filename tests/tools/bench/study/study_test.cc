@@ -17,11 +17,11 @@ using llvm::json::Array;
 using llvm::json::Object;
 using testing::HasSubstr;
 
-const std::set<std::string> kStudies = {"batch",      "breakdown", "dataflow", "density", "dtype",
-                                        "end_to_end", "gmas",      "layers",   "map",     "padding",
-                                        "search",     "shells",    "specs",    "tiles",   "voxels"};
+const std::set<std::string> kStudies = {"batch",  "breakdown", "dataflow", "density", "dtype",   "end_to_end",
+                                        "gmas",   "index",     "layers",   "map",     "padding", "search",
+                                        "shells", "specs",     "tiles",    "voxels"};
 /// Of what the paper's text reports nothing.
-const std::set<std::string> kOwn = {"batch", "dataflow", "dtype", "shells", "specs", "voxels"};
+const std::set<std::string> kOwn = {"batch", "dataflow", "dtype", "index", "shells", "specs", "voxels"};
 
 class Studies : public testing::Test {
  protected:
@@ -104,6 +104,17 @@ class Studies : public testing::Test {
     for (const size_t series : {0, 1, 2, 3}) EXPECT_EQ(values(file, 0, series), 2u);
     for (const size_t series : {0, 1, 2}) EXPECT_EQ(values(file, 1, series), 2u);
   }
+  /// Bounds, capacities with two kinds of slots, and the memory of each cloud. Few slots may be too few for
+  /// the sparse cloud, which comes last.
+  void check_index() const {
+    const Object file = read("index");
+    for (const size_t cloud : {0, 1, 2}) {
+      EXPECT_EQ(values(file, 0, cloud), 4u);
+      for (const size_t slots : {0, 1}) EXPECT_EQ(values(file, 1, 2 * cloud + slots), 4u);
+    }
+    for (const size_t plot : {2, 3}) EXPECT_EQ(values(file, plot, 0), 5u);
+    EXPECT_EQ((*file.getArray("tables"))[0].getAsObject()->getArray("rows")->size(), 3u);
+  }
   static size_t values(const Object& file, size_t plot, size_t series) {
     const Object& all = *(*file.getArray("plots"))[plot].getAsObject();
     return (*all.getArray("series"))[series].getAsObject()->getArray("values")->size();
@@ -130,6 +141,7 @@ TEST_F(Studies, AllRunOnTheCpu) {
     for (const size_t series : {0, 1, 2, 3}) EXPECT_EQ(values(read(study), 0, series), 2u);
   }
   check_map();
+  check_index();
   EXPECT_EQ(values(read("breakdown"), 0, 0), 5u);  // without tiles
 
   const std::string page = folder_.path("page.html");
@@ -208,6 +220,12 @@ TEST_F(StudiesOnTheGpu, SpecsAndShells) {
     EXPECT_GE(*spec[6].getAsNumber(), 0);
     EXPECT_EQ(*spec[6].getAsNumber() > 0, spec[7].getAsString() && spec[8].getAsString());
   }
+}
+
+TEST_F(StudiesOnTheGpu, TheIndex) {
+  run({"index"}, "cuda:0");
+  check_file("index");
+  check_index();
 }
 
 TEST_F(StudiesOnTheGpu, AllRun) {
