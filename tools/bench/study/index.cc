@@ -155,7 +155,7 @@ llvm::Error time_bounds(const StudyBench& bench, const PlanHandle& plan, const I
 /// Measures larger and larger capacities, with the default slots and with those for the cloud's superblocks.
 llvm::Error time_capacities(const StudyBench& bench, const PlanHandle& plan, const IndexedCloud& cloud,
                             StudyPlot& plot) {
-  for (const int64_t factor : {1, 2, 4, 8}) {
+  for (const int64_t factor : bench.by_size(Numbers{1, 4}, {1, 4}, {1, 2, 4, 8})) {
     Declared declared = without_bounds(cloud);
     for (int64_t& capacity : declared.capacities) capacity *= factor;
     for (const bool is_default : {true, false}) {
@@ -225,7 +225,9 @@ llvm::Expected<std::vector<StudyCloud>> index_clouds(StudyBench& bench) {
   std::vector<StudyCloud> clouds;
   MINUET_ASSIGN(const std::vector<const StudyCloud*> scenes, bench.clouds_named({"os1_0.1", "os1_0.05"}));
   for (const StudyCloud* scene : scenes) clouds.push_back(*scene);
-  clouds.push_back(bench.random_cloud(bench.by_size(300, 3000, 1000000), bench.by_size(60, 100, 400)));
+  if (bench.size() != StudySize::Tiny) {
+    clouds.push_back(bench.random_cloud(bench.by_size(0, 3000, 1000000), bench.by_size(1, 100, 400)));
+  }
   // Nearly every voxel has a superblock of its own.
   clouds.push_back(bench.random_cloud(bench.by_size(200, 2000, 300000), bench.by_size(1000, 2000, 4000)));
   clouds.back().name += "_sparse";
