@@ -136,9 +136,10 @@ class InputSteps {
   /// `present`.
   MINUET_DEVICE i32 row_of(i32 offset, i32 n, bool present) const {
     if constexpr (fused_stages_rows(S)) {
-      // The entry is read even if it is not used, because a branch could cost more than the load.
-      const i32 row =
-          staged_rows<S>()[(offset * S.row_tiles + n) * 8 + static_cast<i32>(threadIdx.x % 32) / 4];
+      // An entry is read even if none is present, because a branch could cost more than the load. It is the
+      // first one then, because the offset may be past the last one.
+      const i32 entry = (offset * S.row_tiles + n) * 8 + static_cast<i32>(threadIdx.x % 32) / 4;
+      const i32 row = staged_rows<S>()[present ? entry : 0];
       return present ? row : -1;
     }
     if (S.volume == 1 && p_.rows == nullptr) return present ? columns_[n] : -1;

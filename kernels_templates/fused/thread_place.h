@@ -52,7 +52,7 @@ struct ThreadPlace {
   i32 count;
 
   /// Finds the block's rows if it `is_first`. It also keeps them in shared memory, where a later ThreadPlace
-  /// finds them.
+  /// of the same thread finds them, because registers are scarce while products run.
   MINUET_DEVICE ThreadPlace(const FusedParams& p, bool is_first) {
     const u32 thread = thread_in_block();
     const i32 warp = static_cast<i32>(thread / 32);
@@ -74,10 +74,11 @@ struct ThreadPlace {
                             : static_cast<u32>(load_view_if<S>(true, p.block_order + turn));
       block = taken * fused_block_rows(S);
       count = load_view_if<S>(true, p.query_count);
-      // All threads write the same, so that each reads what it has written.
-      kept()[0] = static_cast<i32>(block), kept()[1] = count;
+      // The first lane keeps the numbers for its warp, so that no barrier of the block is needed.
+      if (lane == 0) kept(warp)[0] = static_cast<i32>(block), kept(warp)[1] = count;
+      __syncwarp();
     } else {
-      block = static_cast<u32>(kept()[0]), count = kept()[1];
+      block = static_cast<u32>(kept(warp)[0]), count = kept(warp)[1];
     }
     first = block + static_cast<u32>(row_warp * 8 * S.row_tiles);
   }
@@ -91,8 +92,9 @@ struct ThreadPlace {
   }
 
  private:
-  MINUET_DEVICE static i32* kept() {
-    return reinterpret_cast<i32*>(dynamic_shared() + fused_barrier_bytes(S)) + S.warps * mask_words(S.volume);
+  MINUET_DEVICE static i32* kept(i32 warp) {
+    return reinterpret_cast<i32*>(dynamic_shared() + fused_barrier_bytes(S)) +
+           S.warps * mask_words(S.volume) + 2 * warp;
   }
 };
 

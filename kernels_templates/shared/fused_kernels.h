@@ -413,9 +413,11 @@ MINUET_HD constexpr i32 fused_barrier_bytes(const FusedSpec& spec) {
   const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;
   return copies_bulk ? (2 * spec.stages * 8 + 127) / 128 * 128 : 0;
 }
-/// Returns the size in bytes of the masks of the warps' rows, and of two words behind them (ThreadPlace).
+/// Returns the size in bytes of the masks of the warps' rows, and of two words for each warp behind them
+/// (ThreadPlace).
 MINUET_HD constexpr i32 fused_mask_bytes(const FusedSpec& spec) {
-  return (spec.warps * mask_words(spec.volume) * 4 + 2 * 4 + 127) / 128 * 128;
+  const i32 words = spec.warps * mask_words(spec.volume) + 2 * (fused_threads(spec) / 32);
+  return (words * 4 + 127) / 128 * 128;
 }
 /// Returns the size in bytes of the row numbers that the warps of a block stage.
 MINUET_HD constexpr i32 fused_staged_bytes(const FusedSpec& spec) {

@@ -80,12 +80,14 @@ class Launcher {
   llvm::Error wait_for_calls() const;
   bool was_captured() const { return was_captured_; }
   CUstream stream(i32 index = 0) const { return index == 0 ? stream_ : side_->stream(index); }
-  /// Says that the kernel launched last writes no kernel maps and no weights, so that the next one may read
-  /// them before it has ended (kernels_templates/core/early_loads.h).
-  void allow_early_reads() { early_after_ = {launches_, work_stream_}; }
+  /// Says that the kernel launched last writes nothing that FusedParams::reads_early names: no views of
+  /// kernel maps, no orders or counts of their rows, and no weights. The next kernel may then read these
+  /// before that one has ended (kernels_templates/core/early_loads.h).
+  void allow_early_reads() { early_after_ = {enqueued_works_, work_stream_}; }
   /// Returns true if the next kernel is launched right behind one for which allow_early_reads() was called,
-  /// on the same stream and in the same call.
-  bool may_read_early() const { return early_after_ == std::pair{launches_, work_stream_}; }
+  /// on the same stream and in the same call, with no other work of this Launcher and no fork or join of
+  /// streams in between.
+  bool may_read_early() const { return early_after_ == std::pair{enqueued_works_, work_stream_}; }
   /// Returns true if no kernel was launched since the last wait().
   bool is_idle() const { return idle_; }
   /// Returns the number of streams that the work of this call may use, including the caller's stream.
@@ -167,8 +169,9 @@ class Launcher {
   /// save one event per call.
   CUevent ended_ = nullptr;
   bool enqueued_ = false;
-  i64 launches_ = 0;
-  /// Holds the number of a launch (launches_) and its stream, or a number that no launch has.
+  /// Counts kernels, fills, copies, and forks and joins of streams.
+  i64 enqueued_works_ = 0;
+  /// Holds the count of enqueued_works_ behind a kernel and its stream, or a count that does not occur.
   std::pair<i64, CUstream> early_after_ = {-1, nullptr};
   bool idle_ = true;                     // It is true if no kernel was launched since the last wait().
   bool was_captured_ = false;            // It is true if the last call was captured.

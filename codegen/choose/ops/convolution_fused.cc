@@ -326,6 +326,7 @@ FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch
   } else {
     choose_warps(choice, arch, rows);
   }
+  if (spec.staged_rows) choice.reasons.emplace_back("warps copy their row numbers to shared memory first");
   choice.reasons.push_back(
       llvm::formatv("each step of the reduction takes {0} of {1} input channels, and each thread "
                     "block computes {2} of {3} output channels",

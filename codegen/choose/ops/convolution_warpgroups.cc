@@ -141,10 +141,10 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
 }
 
 /// Decides whether warpgroups stage row numbers, so that they wait for them once and not at each kernel
-/// offset. Blocks that are alone on their multiprocessor do, because nothing else hides these waits. Of
-/// several smaller blocks, three of one warpgroup and a warp that copies weights run on a multiprocessor
-/// then, if nearly all of them run at once or there are not too many rows. Blocks of few columns and many
-/// rows do better as three blocks of one warpgroup without staging.
+/// offset. Blocks that are alone on their multiprocessor stage them, because nothing else hides these waits.
+/// If several blocks run on it, they stage them only where three blocks do, of which each has one warpgroup
+/// and a warp that copies weights: blocks of few registers where nearly all of them run at once, and others
+/// below kMostStagedRows. Large blocks of few columns and many rows become three blocks without staging.
 void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   if (spec.volume <= kFewOffsets || !may_stage_rows(spec, problem)) return;
   if (spec.blocks > 1) {
@@ -158,7 +158,7 @@ void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 
     const bool suits_three = is_narrow ? spec.cluster > 1 && runs_at_once : rows < kMostStagedRows;
     if (rows == 0 || !suits_three) return;
     if (is_narrow || (spec.cluster == 1 && spec.columns <= kMostColumns)) spec = three;
-  } else if (spec.columns <= 96 && rows >= 2 * kMostStagedRows) {
+  } else if (spec.columns <= kMostColumns && rows >= 2 * kMostStagedRows) {
     if (spec.warps == 12 && spec.cluster == 1 && rows < kVeryManyRows) {
       spec.warps = 4;
       spec.blocks = 3;

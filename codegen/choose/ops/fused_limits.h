@@ -15,8 +15,8 @@ inline constexpr i32 kMultiprocessors = 132;
 inline constexpr i64 kFewestBlocks = kMultiprocessors / 4;
 // From this number of rows on, more warps hide loads better than prefetching within a warp.
 inline constexpr i64 kManyRows = 3 << 15, kVeryManyRows = 1 << 19;
-// If several blocks run on a multiprocessor, they stage row numbers below this number of rows. With more
-// rows, the other blocks hide the waits for them.
+// With many more rows than this, the other warps of a multiprocessor hide the waits for row numbers, so that
+// warps do not stage them.
 inline constexpr i64 kMostStagedRows = 1 << 15;
 // The products of at most this many kernel offsets take too little time to hide the loads.
 inline constexpr i32 kFewOffsets = 8;

@@ -68,7 +68,7 @@ TEST_F(RelayTest, AGridOfPartsOfClustersIsRefused) {
             "a kernel in clusters of 4 blocks would have 6 blocks, which is not a multiple of 4");
 }
 
-/// Right behind it, on its stream and in its call.
+/// The kernel must come right behind that launch, on its stream and in its call.
 TEST_F(RelayTest, KernelsReadEarlyOnlyBehindALaunchThatAllowsIt) {
   const Kernel<RelayParams> kernel = load(MINUET_SOURCE_DIR, RelaySpec{});
   const TestBuffer in(device(), std::vector<i32>(64)), out(device(), 64 * 4), neighbours(device(), 4096 * 4);
@@ -91,6 +91,19 @@ TEST_F(RelayTest, KernelsReadEarlyOnlyBehindALaunchThatAllowsIt) {
   launcher().end_branch();
   EXPECT_EQ(launcher().may_read_early(), launcher().usable_streams() == 1);
   take(launcher().join_branch());
+  launch();
+  launcher().allow_early_reads();
+  take(launcher().fill(out.as<>(), 0, 1));
+  EXPECT_FALSE(launcher().may_read_early());
+  launch();
+  launcher().allow_early_reads();
+  take(launcher().copy(out.as<>(), in.as<>(), 4));
+  EXPECT_FALSE(launcher().may_read_early());
+  launch();
+  launcher().allow_early_reads();
+  take(launcher().fork(2));
+  take(launcher().join(2));
+  EXPECT_FALSE(launcher().may_read_early());
   launch();
   launcher().allow_early_reads();
   take(launcher().begin(launcher().stream()));
