@@ -17,6 +17,7 @@ constexpr Command kCommands[] = {
     {"cache", "Inspect, check and prune the kernel cache, or inspect a bundle", add_cache_actions,
      run_action},
     {"tune", "Measure which kernels are fastest, and show the results", add_tune_actions, run_action},
+    {"quantize", "Let a network compute in 8 bits, and show its errors", add_quantize, quantize_command},
     {"weights", "Convert weights files of other engines", add_weights_command, weights_command},
 };
 

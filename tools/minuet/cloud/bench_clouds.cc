@@ -201,6 +201,21 @@ llvm::Expected<std::vector<BenchCloud>> open_bench_clouds(const std::vector<std:
   return clouds;
 }
 
+/// Makes the voxels of points in the grid of the cloud, if it has one.
+static llvm::Expected<VoxelCloud> make_voxels(const BenchCloud& cloud, const std::vector<Point>& points,
+                                              const Voxelizer& voxelizer) {
+  if (cloud.own_voxels) return point_input(points, cloud.channels, /*skip_invalid=*/true, {});
+  if (!cloud.grid) return voxelize(points, cloud.voxel_size, /*skip_invalid=*/true, voxelizer);
+  MINUET_ASSIGN(VoxelCloud voxels, voxelize_in(points, *cloud.grid, {}, /*skip_invalid=*/true, voxelizer));
+  add_zero_channels(voxels, cloud.channels);
+  return voxels;
+}
+
+llvm::Expected<VoxelCloud> make_unturned(const BenchCloud& cloud, const Voxelizer& voxelizer) {
+  if (cloud.random_voxels > 0) return random_variant(cloud, /*variant=*/0);
+  return make_voxels(cloud, cloud.points, voxelizer);
+}
+
 llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bool thin,
                                         const Voxelizer& voxelizer) {
   if (cloud.random_voxels > 0) return random_variant(cloud, variant);
@@ -221,11 +236,7 @@ llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bo
     const auto turned_y = static_cast<float>(sine * x + cosine * y);
     points.push_back({turned_x, turned_y, z, intensity});
   }
-  if (cloud.own_voxels) return point_input(points, cloud.channels, /*skip_invalid=*/true, {});
-  if (!cloud.grid) return voxelize(points, cloud.voxel_size, /*skip_invalid=*/true, voxelizer);
-  MINUET_ASSIGN(VoxelCloud voxels, voxelize_in(points, *cloud.grid, {}, /*skip_invalid=*/true, voxelizer));
-  add_zero_channels(voxels, cloud.channels);
-  return voxels;
+  return make_voxels(cloud, points, voxelizer);
 }
 
 std::vector<BenchCloud> clouds_in(const std::vector<BenchCloud>& clouds, const std::optional<Grid>& grid,

@@ -60,6 +60,9 @@ llvm::Expected<std::vector<BenchCloud>> open_bench_clouds(const std::vector<std:
 llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bool thin,
                                         const Voxelizer& voxelizer);
 
+/// Makes the voxels, or the points, of a cloud as it is.
+llvm::Expected<VoxelCloud> make_unturned(const BenchCloud& cloud, const Voxelizer& voxelizer);
+
 /// Returns the clouds for a network with this grid, if it has one, and this number of input channels. `own`
 /// is set for a network that takes points.
 std::vector<BenchCloud> clouds_in(const std::vector<BenchCloud>& clouds, const std::optional<Grid>& grid,

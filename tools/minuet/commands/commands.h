@@ -15,6 +15,7 @@ llvm::Error report_command(const Arguments& arguments);
 llvm::Error info_command(const Arguments& arguments);
 llvm::Error bench_command(const Arguments& arguments);
 llvm::Error precompile_command(const Arguments& arguments);
+llvm::Error quantize_command(const Arguments& arguments);
 llvm::Error weights_command(const Arguments& arguments);
 
 /// Adds the subcommands of `minuet cache` or `minuet tune` with their flags. Parsing a subcommand stores the

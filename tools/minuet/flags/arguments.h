@@ -73,6 +73,12 @@ struct Arguments {
   std::string requests;
   /// Counts the kernels that are compiled at once. The value 0 means that the library decides.
   int jobs = 0;
+  // `minuet quantize` uses the following members.
+
+  std::string calibration = "max";
+  double percentile = 99.99;
+  double error_budget = 0;  ///< Limits the relative error of the outputs. The value 0 means no limit.
+  std::vector<std::string> floating;  ///< Names convolutions that keep floating numbers.
   // `minuet cache` and `minuet tune` use the following members. `minuet precompile` also uses `tuning`.
 
   /// Names the folder of tuning results. An empty string means the folder that belongs to the cache folder.

@@ -17,12 +17,14 @@ void add_report(CLI::App& report, Arguments& arguments);
 void add_info(CLI::App& info, Arguments& arguments);
 void add_bench(CLI::App& bench, Arguments& arguments);
 void add_precompile(CLI::App& precompile, Arguments& arguments);
+void add_quantize(CLI::App& quantize, Arguments& arguments);
 void add_weights_command(CLI::App& weights, Arguments& arguments);
 
 // These functions return an error if flags of a command contradict one another.
 llvm::Error check_run(const Arguments& arguments);
 llvm::Error check_view(const Arguments& arguments);
 llvm::Error check_precompile(const Arguments& arguments);
+llvm::Error check_quantize(const Arguments& arguments);
 /// Returns an error unless exactly one source of a cloud is given and its flags are valid.
 llvm::Error check_cloud(const InputOptions& input);
 /// Returns an error if --output does not end in .html or .htm.

@@ -225,7 +225,9 @@ llvm::Error check_network_name(const std::string& network) {
 
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled) {
   minuet_network_options& options = filled.options;
-  if (is_shipped(choice.network)) {
+  if (!choice.description.empty()) {
+    options.description = choice.description.c_str();
+  } else if (is_shipped(choice.network)) {
     options.name = choice.network.c_str();
   } else {
     MINUET_TRY(check_network_name(choice.network));

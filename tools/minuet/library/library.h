@@ -77,6 +77,8 @@ inline constexpr int kMostThreads = 4096;
 /// Holds the values of the flags that choose a network.
 struct NetworkChoice {
   std::string network = "minkunet42";  ///< Names a shipped network or a JSON file.
+  /// Holds the JSON text of a description that takes the place of that of `network`, or is empty.
+  std::string description;
   /// Lists the channel widths of the network. An empty list means those of its description.
   std::vector<int32_t> channels;
   /// Holds the cells of the network's input along each axis. An empty list means those of its description.

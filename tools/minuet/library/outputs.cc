@@ -9,12 +9,6 @@
 namespace minuet::tool {
 namespace {
 
-minuet_dtype dtype_of(minuet_element element) {
-  return element == MINUET_ELEMENT_F16    ? MINUET_F16
-         : element == MINUET_ELEMENT_BF16 ? MINUET_BF16
-                                          : MINUET_F32;
-}
-
 /// Returns the rows of an output, or nothing if they are known only after a run.
 llvm::Expected<std::optional<int64_t>> known_rows(minuet_execution* execution, size_t output) {
   int64_t rows = 0;

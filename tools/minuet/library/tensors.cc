@@ -44,6 +44,12 @@ llvm::Expected<int64_t> count_voxels(minuet_execution* execution, int32_t level)
   return info.voxels;
 }
 
+minuet_dtype dtype_of(minuet_element element) {
+  return element == MINUET_ELEMENT_F16    ? MINUET_F16
+         : element == MINUET_ELEMENT_BF16 ? MINUET_BF16
+                                          : MINUET_F32;
+}
+
 std::string tensor_names(const std::vector<minuet_tensor_info>& tensors) {
   std::string names;
   for (const minuet_tensor_info& tensor : tensors)

@@ -15,6 +15,8 @@ namespace minuet::tool {
 llvm::Expected<std::vector<minuet_tensor_info>> query_inputs(minuet_plan* network);
 /// Returns the name, shape and type of each output of the network, in the plan's order.
 llvm::Expected<std::vector<minuet_tensor_info>> query_outputs(minuet_plan* network);
+/// Returns the dtype whose values in memory the elements are. Integers have 4 bytes, as fp32.
+minuet_dtype dtype_of(minuet_element element);
 /// Returns true if the output is a dense tensor. Otherwise it has rows of features.
 inline bool is_dense(const minuet_tensor_info& output) { return output.rank > 2; }
 

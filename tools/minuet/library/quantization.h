@@ -1,0 +1,58 @@
+// Finds out how a network computes in 8 bits: the ranges of its tensors on given clouds, the layers that
+// should keep floating numbers, and the errors of the result.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "llvm/Support/Error.h"
+#include "tools/minuet/library/library.h"
+#include "tools/minuet/library/magnitudes.h"
+
+namespace minuet::tool {
+
+/// Holds the values of the flags that say how to quantize.
+struct QuantizationChoice {
+  RangeMethod method = RangeMethod::Maximum;
+  double percentile = 99.99;
+  /// Limits the relative error of the outputs (Difference::relative()). The value 0 means no limit, so that
+  /// every layer computes in 8 bits that can.
+  double error_budget = 0;
+  std::vector<std::string> floating;  ///< Names layers that keep floating numbers.
+};
+
+/// Describes a convolution of the network.
+struct QuantizedLayer {
+  std::string name;
+  double range = 0;
+  bool can_be_int8 = false, is_int8 = false;
+  /// Holds the relative error of the network's outputs if this layer alone computes in 8 bits. It is below 0
+  /// if it was not measured, because there is no error budget or the layer alone cannot.
+  double own_error = -1;
+  /// Compares the layer's result in the quantized network with that in the floating one.
+  Difference difference;
+};
+
+struct QuantizationReport {
+  std::vector<QuantizedLayer> layers;
+  /// Compares the outputs of the quantized network with those of the floating one. `name` is that of the
+  /// output.
+  struct Output {
+    std::string name;
+    Difference difference;
+  };
+  std::vector<Output> outputs;
+  Difference all_outputs;
+  std::string description;  ///< Holds the JSON text of the quantized network.
+  int runs = 0;             ///< Counts the networks that were run.
+};
+
+/// Quantizes the network of `choice` by its results on the clouds. `say` is called with what is done next.
+llvm::Expected<QuantizationReport> quantize_network(const Session& session, minuet_dtype dtype,
+                                                    const NetworkChoice& network,
+                                                    const std::vector<VoxelCloud>& clouds,
+                                                    const QuantizationChoice& choice,
+                                                    const std::function<void(std::string)>& say);
+
+}  // namespace minuet::tool
