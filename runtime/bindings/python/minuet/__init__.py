@@ -60,6 +60,7 @@ from ._parameters import Parameters
 from ._plan import Plan, Step
 from ._points import Devoxelizer, PointBlend, PointFeature, Voxelizer, Voxels
 from ._pyramid import Level, Map, Pyramid
+from ._quantize import Quantized, QuantizedLayer, observe, quantize, with_ranges
 from ._row_gradients import DevoxelizeGradient, GroupGradient
 from ._select import Selected, Selector, SelectRule
 from ._sets import Coordinates, KernelMap
@@ -139,6 +140,8 @@ __all__ = [
     "PrecompileStep",
     "Purpose",
     "Pyramid",
+    "Quantized",
+    "QuantizedLayer",
     "Queue",
     "Reduction",
     "ResourceExhaustedError",
@@ -166,11 +169,14 @@ __all__ = [
     "WeightsOrder",
     "bfloat16",
     "convert_weights",
+    "observe",
     "precompile",
     "prepare_maps_together",
+    "quantize",
     "shipped_networks",
     "system_info",
     "tune",
     "version",
+    "with_ranges",
     "workspace_bytes",
 ]

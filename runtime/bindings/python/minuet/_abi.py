@@ -2072,6 +2072,8 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_plan_prepare_parameters": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments), POINTER(minuet_array), c_int32, c_int32, c_void_p, c_int64, c_void_p)),
     "minuet_plan_run_load": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments))),
     "minuet_plan_run": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments), c_void_p)),
+    "minuet_plan_observe": (c_int, (c_void_p, c_void_p, c_size_t, c_void_p)),
+    "minuet_plan_quantize": (c_int, (c_void_p, c_void_p, c_void_p, c_void_p, c_int32, c_void_p, c_size_t, c_void_p)),
     "minuet_devoxelize_gradient_create": (c_int, (c_void_p, POINTER(minuet_devoxelize_options), c_void_p)),
     "minuet_devoxelize_gradient_bytes": (c_int, (c_void_p, c_char_p, c_int64, c_int64, c_void_p)),
     "minuet_devoxelize_gradient": (c_int, (c_void_p, c_void_p, POINTER(minuet_devoxelize_arguments), c_void_p)),

@@ -1,0 +1,132 @@
+"""Networks whose convolutions multiply 8-bit numbers: their ranges from clouds of the caller, and their description."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._device import Context, Device
+from ._execution import Execution
+from ._library import call, using
+from ._network_options import encoded_names
+from ._plan import Plan
+
+LAYER_OUTPUT = "layer:"
+
+
+@dataclass(frozen=True)
+class QuantizedLayer:
+    """A convolution of a quantized network: its name, the largest magnitude of its result that is stored (0: unknown),
+    and whether it computes in 8 bits."""
+
+    name: str
+    range: float
+    is_int8: bool
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """The JSON description of a quantized network, for Plan.network, and its convolutions."""
+
+    description: str
+    layers: tuple[QuantizedLayer, ...]
+
+
+def _text(name: str, *arguments: Any) -> str:
+    """Returns the text of a call whose last arguments are a buffer, its size, and the size that is needed."""
+    needed = ctypes.c_size_t()
+    call(name, *arguments, None, 0, ctypes.byref(needed))
+    buffer = ctypes.create_string_buffer(needed.value)
+    call(name, *arguments, buffer, len(buffer), ctypes.byref(needed))
+    return buffer.value.decode()
+
+
+def observe(plan: Plan) -> str:
+    """Returns the JSON description of the plan's network with the results of all convolutions behind its outputs. The
+    output "layer:NAME" is the result of the convolution NAME, as its kernel stores it."""
+    with using(plan) as (pointer,):
+        return _text("minuet_plan_observe", pointer)
+
+
+def with_ranges(plan: Plan, ranges: Mapping[str, float], floating: Collection[str] = ()) -> Quantized:
+    """Describes the plan's network with these ranges of its convolutions, which compute in 8 bits where they can.
+
+    Args:
+        plan: of the floating network.
+        ranges: for each convolution, as observe() names it without "layer:", the largest magnitude of its result, or 0.
+        floating: the convolutions that keep floating numbers.
+    """
+    unknown = sorted(set(floating) - set(ranges))
+    if unknown:
+        raise ValueError(f"floating names {', '.join(unknown)}, which ranges has not: use {', '.join(ranges)}")
+    names = list(ranges)
+    encoded = (ctypes.c_char_p * len(names))(*encoded_names(names, "ranges"))
+    numbers = (ctypes.c_float * len(names))(*ranges.values())
+    wanted = [int(name not in floating) for name in names]
+    is_int8 = (ctypes.c_int32 * len(names))(*wanted)
+    with using(plan) as (pointer,):
+        description = _text("minuet_plan_quantize", pointer, encoded, numbers, is_int8, len(names))
+    layers = zip(names, ranges.values(), is_int8, strict=True)
+    return Quantized(description, tuple(QuantizedLayer(name, range_, bool(flag)) for name, range_, flag in layers))
+
+
+def quantize(
+    context: Context,
+    device: Device,
+    clouds: Iterable[tuple[Any, Any]],
+    name: str | None = None,
+    *,
+    percentile: float = 100.0,
+    floating: Collection[str] = (),
+    batch_size: int = 0,
+    **network: Any,
+) -> Quantized:
+    """Runs a network in floating numbers over clouds, takes the range of each convolution's result, and describes the
+    network that computes in 8 bits with these ranges. `Plan.network(context, description=result.description, ...)` with
+    the same weights is the quantized network. Clouds should be like those that will be run: numbers beyond a range are
+    limited to it.
+
+    Args:
+        context, device: where the network runs.
+        clouds: pairs of coordinates and features on the host, as Execution.prepare and Execution.run take them.
+        name: of a shipped network; else give a description.
+        percentile: per cent of a result's numbers that the range of a cloud holds; 100: all. The largest range of all
+            clouds counts.
+        floating: the names of convolutions that keep floating numbers.
+        batch_size: as for Execution.
+        network: all else that Plan.network takes: description, weights, dtype and so on.
+
+    Raises:
+        ValueError: there is no cloud, or a result is infinite or NaN.
+    """
+    plan = Plan.network(context, name, **network)
+    kept = ("dtype", "weights", "seed", "weights_order", "allow_unused", "weights_prefix", "weights_map", "weights_key",
+            "dataflow", "allow_non_finite_parameters")  # fmt: skip
+    # The description has the other options.
+    observed = Plan.network(context, description=observe(plan), **{key: network[key] for key in kept if key in network})
+    observed.load(device)
+    outputs = [item.name for item in observed.outputs]
+    ranges = {item.removeprefix(LAYER_OUTPUT): 0.0 for item in outputs if item.startswith(LAYER_OUTPUT)}
+    execution = Execution(observed, device, batch_size=batch_size)
+    count = 0
+    for coordinates, features in clouds:
+        execution.prepare(device.to_device(coordinates))
+        results = execution.run(device.to_device(features))
+        for item, result in zip(outputs, results, strict=True):
+            if not item.startswith(LAYER_OUTPUT):
+                continue
+            layer = item.removeprefix(LAYER_OUTPUT)
+            values = np.abs(np.asarray(device.to_host(result)).astype(np.float32))
+            largest = float(np.percentile(values, percentile)) if values.size else 0.0
+            if not math.isfinite(largest):
+                raise ValueError(f"the result of {layer} is infinite or NaN on cloud {count}: use another dtype")
+            ranges[layer] = max(ranges[layer], largest)
+        count += 1
+    if count == 0:
+        raise ValueError("clouds is empty: give at least one")
+    return with_ranges(plan, ranges, floating)

@@ -1,0 +1,85 @@
+"""Networks of 8 bits: ranges from clouds, the description, and the results beside those of the floating network."""
+
+import json
+
+import minuet
+import numpy as np
+import oracle
+import pytest
+
+CHANNELS = [8, 16, 16, 16, 16, 16, 16, 16, 16]
+
+
+@pytest.fixture
+def clouds(generator):
+    return [
+        (oracle.make_cloud(generator, count), generator.normal(size=(count, 4)).astype(np.float32))
+        for count in (300, 200)
+    ]
+
+
+def run(context, device, cloud, **network):
+    plan = minuet.Plan.network(context, **network)
+    plan.load(device)
+    execution = minuet.Execution(plan, device)
+    execution.prepare(device.to_device(cloud[0]))
+    return device.to_host(execution.run(device.to_device(cloud[1])))
+
+
+def relative_error(wanted, given):
+    return float(np.linalg.norm(given - wanted) / np.linalg.norm(wanted))
+
+
+def test_a_network_of_eight_bits(context, device, clouds):
+    quantized = minuet.quantize(context, device, clouds, "minkunet42", channels=CHANNELS, seed=3)
+    layers = {layer.name: layer for layer in quantized.layers}
+    assert not layers["stem.0"].is_int8, "it reads the network's input"
+    assert layers["stem.1"].is_int8
+    assert layers["decoder.3.residual.0.shortcut"].is_int8
+    assert all(layer.range > 0 for layer in quantized.layers)
+    described = {layer["name"]: layer for layer in json.loads(quantized.description)["layers"] if "name" in layer}
+    assert "precision" not in described["stem.0"]
+    assert described["encoder.0.down"]["precision"] == "int8"
+    wanted = run(context, device, clouds[0], name="minkunet42", channels=CHANNELS, seed=3)
+    given = run(context, device, clouds[0], description=quantized.description, seed=3)
+    assert 0 < relative_error(wanted, given) < 0.2
+
+
+def test_layers_stay_floating(context, device, clouds):
+    names = ("stem.1", "encoder.0.residual.0.conv1")
+    network = {"channels": CHANNELS, "seed": 3}
+    quantized = minuet.quantize(context, device, clouds[:1], "minkunet42", floating=names, percentile=99, **network)
+    layers = {layer.name: layer for layer in quantized.layers}
+    assert not any(layers[name].is_int8 for name in names)
+    assert layers["encoder.0.residual.1.conv2"].is_int8
+    whole = minuet.quantize(context, device, clouds[:1], "minkunet42", **network)
+    assert all(layers[layer.name].range <= layer.range for layer in whole.layers)
+    wanted = run(context, device, clouds[0], name="minkunet42", **network)
+    assert relative_error(wanted, run(context, device, clouds[0], description=quantized.description, seed=3)) < 0.3
+
+
+def test_ranges_of_the_caller(context):
+    plan = minuet.Plan.network(
+        context,
+        description={
+            "name": "two", "ndim": 3, "in_channels": 4,
+            "layers": [{"op": "block", "name": name, "out_channels": 8, "kernel_size": 3} for name in "ab"],
+        },
+    )  # fmt: skip
+    assert json.loads(minuet.observe(plan))["outputs"] == ["output", "layer:a", "layer:b"]
+    quantized = minuet.with_ranges(plan, {"a": 2.0, "b": 0.0})
+    assert [layer.is_int8 for layer in quantized.layers] == [False, True]
+    assert json.loads(quantized.description)["layers"][0]["output_range"] == 2
+
+
+def test_mistakes(context, device, clouds):
+    with pytest.raises(ValueError, match="clouds is empty"):
+        minuet.quantize(context, device, [], "minkunet42", channels=CHANNELS)
+    plan = minuet.Plan.network(context, "minkunet42", channels=CHANNELS)
+    with pytest.raises(ValueError, match="floating names none, which ranges has not"):
+        minuet.with_ranges(plan, {"stem.0": 1.0}, ["none"])
+    with pytest.raises(minuet.InvalidArgumentError, match='no convolution "none"'):
+        minuet.with_ranges(plan, {"none": 1.0})
+    convolution = minuet.Plan.convolution(context, np.ones((1, 4, 4), np.float32), kernel_size=1, submanifold=True)
+    with pytest.raises(minuet.InvalidArgumentError, match="a single op"):
+        minuet.observe(convolution)
