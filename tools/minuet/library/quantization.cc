@@ -226,12 +226,15 @@ class Search {
     MINUET_ASSIGN(NetworkRun other, quantizer_.load(std::move(observed)));
     std::map<llvm::StringRef, QuantizedLayer*> by_name;
     for (QuantizedLayer& layer : report.layers) by_name[layer.name] = &layer;
+    std::map<llvm::StringRef, size_t> outputs;
+    for (size_t i = 0; i < one.infos().size(); ++i) outputs[one.infos()[i].name] = i;
     for (const VoxelCloud& cloud : quantizer_.clouds()) {
       MINUET_ASSIGN(const HostOutputs wanted, one.run(cloud));
       MINUET_ASSIGN(const HostOutputs given, other.run(cloud));
       for (size_t i = 0; i < given.size(); ++i) {
         const auto found = by_name.find(layer_of(other.infos()[i]));
-        if (found != by_name.end()) found->second->difference.add(wanted[i], given[i]);
+        if (found == by_name.end()) continue;
+        found->second->difference.add(wanted[outputs.at(other.infos()[i].name)], given[i]);
       }
     }
     return llvm::Error::success();
