@@ -54,16 +54,17 @@ def test_the_bits_of_the_package(generator):
     expected = network(parameters, network.pyramid(points), x)
 
     device = device_of_jax(context)
+    features = device.to_device(np.asarray(x))
     plan.load(device)
     pyramid = minuet.Pyramid(context, network=plan, level_capacity=capacities)
     pyramid.load(device)
-    buffer = pyramid.build(device, device.to_device(points))
+    buffer = pyramid.build(device, device.to_device(np.asarray(points)))
     given = {name: device.to_device(np.asarray(value)) for name, value in parameters.items()}
     block = pyramid.prepare(plan, device, given)
-    assert same_bits(device.to_host(pyramid.run(plan, device, buffer, device.to_device(x), prepared=block)), expected)
+    assert same_bits(device.to_host(pyramid.run(plan, device, buffer, features, prepared=block)), expected)
     assert pyramid.prepared_bytes(plan, device.arch) <= network.prepare(parameters).size
     of_jax = device.to_device(np.asarray(network.prepare(parameters)))
-    result = pyramid.run(plan, device, buffer, device.to_device(x), prepared=of_jax)
+    result = pyramid.run(plan, device, buffer, features, prepared=of_jax)
     assert same_bits(device.to_host(result), expected)
 
 
