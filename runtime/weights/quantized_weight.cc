@@ -7,7 +7,7 @@ namespace minuet {
 namespace {
 
 constexpr double kLargestWeight = 127;
-constexpr double kSumLimit = 0x1p31;
+constexpr double kLargestSum = 0x1p31 - 1;
 /// The start of a sum, which is the shift and the residual, is at most about this large, because the scale of
 /// the weights of a channel is not below start / kLargestStart. Weights that are this much smaller than the
 /// shift do not matter, and the start alone cannot overflow.
@@ -54,18 +54,20 @@ class Channel {
     const double least = start / kLargestStart, chosen = std::max(largest / kLargestWeight, least);
     const double unit = chosen > 0 ? chosen : 1;
     const double sum = write_weights(scale, unit, result.weight);
-    const double bound = largest_integer(*problem_.input_type) * sum + std::ceil(start / unit) + 1;
-    if (bound >= kSumLimit) {
-      return make_error(
-          StatusCode::OutOfRange,
-          "a sum of output channel {0} could reach {1:f0}, and sums of 32-bit integers stay below "
-          "{2:f0}: keep the layer in the type of the plan",
-          number_, bound, kSumLimit);
+    const float stored_shift = static_cast<float>(shift / unit),
+                stored_residual = static_cast<float>(residual / unit);
+    const double bound =
+        largest_integer(*problem_.input_type) * sum + largest_start(stored_shift, stored_residual);
+    if (bound > kLargestSum) {
+      return make_error(StatusCode::OutOfRange,
+                        "a sum of output channel {0} could reach {1:f0}, and sums of 32-bit integers are at "
+                        "most {2:f0}: keep the layer in the type of the plan",
+                        number_, bound, kLargestSum);
     }
     const double step = problem_.output_type && !scales_output(problem_) ? unit / scales_.output : unit;
     result.factor[number_] = static_cast<float>(step);
-    result.shift[number_] = static_cast<float>(shift / unit);
-    if (problem_.residual_type) result.residual_factor[number_] = static_cast<float>(residual / unit);
+    result.shift[number_] = stored_shift;
+    if (problem_.residual_type) result.residual_factor[number_] = stored_residual;
     if (!std::isfinite(result.factor[number_]) || result.factor[number_] <= 0) {
       return make_error(StatusCode::OutOfRange,
                         "the scales of output channel {0} give the factor {1:g6}, which fp32 cannot hold",
@@ -75,6 +77,18 @@ class Channel {
   }
 
  private:
+  /// Returns the largest magnitude of the integer at which the kernel starts a sum. The kernel computes it in
+  /// fp32 from the stored numbers, whose rounding adds up to 32 for each of them. The start rises with the
+  /// residual, so that it is largest at one end of the residual's range.
+  double largest_start(float shift, float residual_factor) const {
+    if (!problem_.residual_type) return std::abs(std::nearbyint(static_cast<double>(shift)));
+    const auto most = static_cast<float>(largest_integer(*problem_.residual_type));
+    const float least = problem_.residual_type == DType::U8 ? 0 : -most;
+    const auto start_at = [&](float residual) {
+      return std::abs(std::nearbyint(static_cast<double>(std::fma(residual, residual_factor, shift))));
+    };
+    return std::max(start_at(least), start_at(most));
+  }
   /// Calls body(index, value) for each weight of the channel, scaled to the units of the inputs' integers.
   template <class Body>
   void for_each(double scale, const Body& body) const {

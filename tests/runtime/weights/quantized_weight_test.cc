@@ -153,10 +153,38 @@ TEST(QuantizedWeights, RefuseSumsThatOverflow) {
   EXPECT_EQ(with_inputs(66311, DType::U8, 0), "");
   const std::string message = with_inputs(66312, DType::U8, 0);
   EXPECT_THAT(message, HasSubstr("output channel 1"));
-  EXPECT_THAT(message, HasSubstr("2147514121"));
+  EXPECT_THAT(message, HasSubstr("2147514120"));
   EXPECT_EQ(with_inputs(66312, DType::S8, 0), "");
   EXPECT_EQ(with_inputs(66311, DType::U8, 1000), "");
-  EXPECT_THAT(with_inputs(66311, DType::U8, -3000), HasSubstr("2147484736"));
+  EXPECT_THAT(with_inputs(66311, DType::U8, -3000), HasSubstr("2147484735"));
+}
+
+/// The bound counts the start as the kernel computes it in fp32. 127 * 12682004 + 536869138 is below 2^31,
+/// but the fp32 number nearest to this start is larger by 14.
+TEST(QuantizedWeights, RefuseSumsThatOverflowByTheRoundingOfTheStart) {
+  const auto message_of = [](double start, float sign, double residual) {
+    constexpr i32 kInputs = 99859;  // 99858 * 127 + 38 is 12682004.
+    ConvolutionProblem problem = eight_bit_problem(kInputs, 1, residual != 0);
+    problem.kernel_size = {1, 1, 1, 1};
+    problem.input_type = DType::S8;
+    if (residual != 0) problem.residual_type = DType::U8;
+    TensorScales scales;
+    const double unit = residual == 0 ? 1 / start : 1;
+    scales.input.assign(static_cast<std::size_t>(kInputs), unit);
+    scales.residual = residual, scales.output = unit;
+    std::vector<float> weight(static_cast<std::size_t>(kInputs), 127.0f);
+    weight.back() = 38;
+    const float shift = residual == 0 ? sign : 0;
+    llvm::Expected<QuantizedParameters> result = quantize(problem, weight, {}, {shift}, scales);
+    return result ? std::string() : take_status(result.takeError()).message();
+  };
+  EXPECT_EQ(message_of(536869120, 1, 0), "");
+  EXPECT_EQ(message_of(536869130, -1, 0), "") << "fp32 rounds it to 536869120";
+  EXPECT_THAT(message_of(536869138, 1, 0), HasSubstr("2147483660"));
+  EXPECT_THAT(message_of(536869138, -1, 0), HasSubstr("2147483660"));
+  // 255 times the first factor is 536869133.25, but fp32 holds 2105369.25 and rounds 255 times it.
+  EXPECT_THAT(message_of(0, 1, 2105369.15), HasSubstr("2147483660"));
+  EXPECT_EQ(message_of(0, 1, 2105369.0), "");
 }
 
 /// The host's image of 8-bit weights is every weight in its place.
