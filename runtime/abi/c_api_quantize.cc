@@ -8,7 +8,7 @@ namespace minuet {
 namespace {
 
 // Ranges of a description are from kLeastRange to kGreatestRange.
-constexpr float kLeastRange = 1e-30f, kGreatestRange = 1e30f;
+constexpr double kLeastRange = 1e-30, kGreatestRange = 1e30;
 
 /// Returns what the plan's network was built from.
 llvm::Expected<const NetworkRecord*> network_of(const minuet_plan& plan) {
@@ -38,7 +38,8 @@ llvm::Expected<std::vector<LayerPrecision>> read_precisions(const char* const* l
   for (int32_t i = 0; i < count; ++i) {
     const std::string element = "[" + std::to_string(i) + "]";
     MINUET_TRY(check_pointer(layers[i], ("layers" + element).c_str()));
-    if (ranges[i] != 0 && !(ranges[i] >= kLeastRange && ranges[i] <= kGreatestRange)) {
+    const auto range = static_cast<double>(ranges[i]);
+    if (range != 0 && !(range >= kLeastRange && range <= kGreatestRange)) {
       return make_error(StatusCode::InvalidArgument, "ranges{0} is {1}; it must be 0, or from 1e-30 to 1e30",
                         element, number_text(ranges[i]));
     }

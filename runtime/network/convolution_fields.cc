@@ -117,7 +117,7 @@ llvm::Error read_precision(const Object& object, ConvolutionFields& fields) {
                          "\"output_range\" must be a number from 1e-30 to 1e30: the largest magnitude that "
                          "the result has"));
   }
-  fields.output_range = static_cast<float>(*number);
+  fields.output_range = *number;
   return llvm::Error::success();
 }
 
@@ -189,7 +189,7 @@ void print_convolution_fields(const ConvolutionFields& fields, FieldPlace place,
   // A part of a block prints its precision where it differs from the block's.
   const bool is_layer = place == FieldPlace::Layer || place == FieldPlace::Head;
   if (is_layer && fields.is_int8) object["precision"] = precision_name(true);
-  if (fields.output_range > 0) object["output_range"] = static_cast<double>(fields.output_range);
+  if (fields.output_range > 0) object["output_range"] = fields.output_range;
   if (place == FieldPlace::PartBeforeAddition) return;
   object["activation"] = kActivationNames[static_cast<int>(fields.activation)];
   if (fields.activation == Activation::LeakyReLU) object["slope"] = static_cast<double>(fields.slope);

@@ -27,7 +27,7 @@ struct ConvolutionFields {
   bool is_int8 = false;
   // Holds the field "output_range": the largest magnitude that the result has when it is stored in 8 bits. It
   // is 0 if the description does not give it, and the result is then never stored in 8 bits.
-  float output_range = 0;
+  double output_range = 0;
 };
 
 /// Says where in a network's description the fields of a convolution are. This determines which fields and

@@ -419,7 +419,7 @@ llvm::Error GraphBuilder::name_parameters(const std::string& convolution, const 
   ProgramLayer& layer = program_.layers.back();
   layer.weight = convolution + ".weight";
   layer.is_int8 = fields.is_int8;
-  layer.output_range = fields.output_range;
+  layer.output_range = static_cast<float>(fields.output_range);
   if (fields.bias) layer.bias = convolution + ".bias";
   if (fields.batch_norm) layer.batch_norm = batch_norm;
   layer.batch_norm_epsilon = fields.epsilon;

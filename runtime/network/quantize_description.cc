@@ -68,7 +68,7 @@ class Quantization {
     if (found->second.groups > 1) precision.is_int8 = false;
     ConvolutionFields& fields = fields_of(network_, found->second.origin);
     fields.is_int8 = precision.is_int8;
-    fields.output_range = precision.range;
+    fields.output_range = static_cast<double>(precision.range);
     return llvm::Error::success();
   }
 
