@@ -91,7 +91,9 @@ i32 choose_blocks(const FusedSpec& spec) {
   const i32 granules = spec.step / fused_granule(spec.io);
   const bool is_lean = dtype_bytes(spec.io) != 4 && spec.weights == WeightRoad::BulkCopy;
   const bool many_warps = has_many_warps(spec);
+  // 8-bit tensors need more, for the three factors of each channel.
   const i32 beside = spec.io == DType::F32                              ? 140
+                     : is_integer(spec.io)                              ? 72
                      : many_warps && spec.columns <= kMostCachedColumns ? 40
                      : is_lean || many_warps                            ? 48
                                                                         : 64;
