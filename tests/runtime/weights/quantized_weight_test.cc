@@ -115,6 +115,24 @@ TEST(QuantizedWeights, OfZeros) {
   }
 }
 
+/// A batch norm may have turned a channel off. Its weights are then too small for a factor in fp32, and the
+/// other channels must not suffer from it.
+TEST(QuantizedWeights, OfChannelsThatAreTurnedOff) {
+  for (const bool has_eight_bit_output : {true, false}) {
+    ConvolutionProblem problem = eight_bit_problem(1, 3, false);
+    if (!has_eight_bit_output) problem.output_type.reset();
+    TensorScales scales;
+    scales.input = {1}, scales.output = 0.5;
+    const std::vector<float> ones(9, 1.0f), scale = {1.0f, 1e-44f, -1e-40f};
+    const QuantizedParameters result = must(quantize(problem, ones, scale, {0.0f, 1e-43f, 3.0f}, scales));
+    EXPECT_EQ(result.weight, (std::vector<std::int8_t>{127, 0, 0, 127, 0, 0, 127, 0, 0}));
+    EXPECT_FLOAT_EQ(result.factor[0], (has_eight_bit_output ? 2.0f : 1.0f) / 127);
+    EXPECT_EQ(result.factor[1], 0x1p-126f);
+    EXPECT_LT(std::abs(result.shift[1]), 0.5f);
+    EXPECT_FLOAT_EQ(result.shift[2] * result.factor[2], has_eight_bit_output ? 6.0f : 3.0f);
+  }
+}
+
 std::string refusal(const ConvolutionProblem& problem, const std::vector<float>& weight,
                     const std::vector<float>& shift, const TensorScales& scales) {
   return take_status(quantize(problem, weight, {}, shift, scales).takeError()).message();
