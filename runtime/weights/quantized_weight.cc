@@ -58,7 +58,7 @@ class Channel {
     const double divisor = problem_.output_type && !scales_output(problem_) ? scales_.output : 1;
     const double chosen = std::max({largest / kLargestWeight, start / kLargestStart, kLeastFactor * divisor});
     const double unit = chosen > 0 ? chosen : 1;  // The product is zero if fp64 cannot hold it either.
-    const double sum = write_weights(scale, unit, result.weight);
+    const double sum = write_weights(scale, largest, unit, result.weight);
     const float stored_shift = static_cast<float>(shift / unit),
                 stored_residual = static_cast<float>(residual / unit);
     const double bound =
@@ -111,12 +111,13 @@ class Channel {
     });
     return largest;
   }
-  /// Writes the integers of the channel and returns the sum of their magnitudes.
-  double write_weights(double scale, double unit, std::vector<std::int8_t>& target) const {
+  /// Writes the integers of the channel and returns the sum of their magnitudes. Weights above `largest` are
+  /// limited to it.
+  double write_weights(double scale, double largest, double unit, std::vector<std::int8_t>& target) const {
     double sum = 0;
     for_each(scale, [&](std::size_t index, double value) {
       // The default rounding mode rounds half to even.
-      const double rounded = std::clamp(std::nearbyint(value / unit), -kLargestWeight, kLargestWeight);
+      const double rounded = std::nearbyint(std::clamp(value, -largest, largest) / unit);
       target[index] = static_cast<std::int8_t>(rounded);
       sum += std::abs(rounded);
     });

@@ -96,6 +96,19 @@ TEST(QuantizedWeights, RoundHalfToEvenAndAreLimitedToTheRange) {
   EXPECT_EQ(result.shift, (std::vector<float>{0, 0}));
 }
 
+/// The ranges limit the weights where the scale of the channel's integers does not: if the range is zero or
+/// the shift is large.
+TEST(QuantizedWeights, AreLimitedToTheRangeWithoutItsScale) {
+  ConvolutionProblem problem = eight_bit_problem(1, 3, false);
+  TensorScales scales;
+  scales.input = {1}, scales.output = 1;
+  scales.ranges = {0, 0.25, 2};
+  const float shift = 0x1p29f;  // The weights are integers of the scale 1.
+  const QuantizedParameters result =
+      must(quantize(problem, {3, 3, 3, -3, -3, -3, 1, 1, 1}, {}, {0, shift, shift}, scales));
+  EXPECT_EQ(result.weight, (std::vector<std::int8_t>{0, 0, 2, 0, 0, -2, 0, 0, 1}));
+}
+
 /// A channel of zeros has a shift, and one whose weights are tiny beside its shift has not too large a start.
 TEST(QuantizedWeights, OfZeros) {
   ConvolutionProblem problem = eight_bit_problem(1, 3, false);
