@@ -54,7 +54,8 @@ MINUET_HD u32 integer_word(const float* values) {
 #endif
 }
 
-/// Does the reverse. Numbers of an integer type are rounded and limited to the range of the type.
+/// Converts fp32 numbers to a vector of elements of type T. For an integer type, each number is rounded and
+/// limited to the range of the type.
 template <DType T, i32 Bytes>
 MINUET_HD Vector<Bytes> from_numbers(const float* values) {
   if constexpr (is_integer(T) && Bytes >= 4) {

@@ -11,8 +11,7 @@
 ///   calls it MINUET_<type>.
 /// - `name` is the name that users see and that tuning entries store.
 /// - `storage` is the type of the numbers in memory. It differs from `type` if only the operands of a GEMM
-/// are
-///   rounded.
+///   are rounded.
 /// - `bytes` is the size of one element in memory.
 /// - `overflow` holds the bits of the smallest fp32 number that becomes infinite in the type.
 /// - `cuda` is cuBLASLt's type of an operand, and `compute` is cuBLASLt's compute type.
@@ -76,8 +75,8 @@ MINUET_HD constexpr u32 overflow_bits(DType type) {
   return 0;
 }
 
-/// Returns true for the types whose elements are integers, of which a plan's features have none at its
-/// borders.
+/// Returns true for the types whose elements are integers. The inputs and outputs of a plan never have these
+/// types.
 MINUET_HD constexpr bool is_integer(DType type) { return type == DType::U8 || type == DType::S8; }
 
 /// Returns true if an fp32 number with these bits is infinite or NaN when it is stored in the type.

@@ -146,7 +146,7 @@ struct FusedPair {
 template <i32 ElementBytes, class Spec>
 MINUET_HD constexpr FusedPair fused_pair(const Spec& spec, i32 pair) {
   // The tiles of a group (FusedColumnGroup) are 1 << bits. Groups of fewer tiles are the last ones.
-  const i32 tile_bits = spec.unit == MmaUnit::Warpgroup ? 2 : 3, most_bits = ElementBytes == 2 ? 2 : 1;
+  const i32 tile_bits = spec.unit == MmaUnit::Warpgroup ? 2 : 3, most_bits = ElementBytes == 4 ? 1 : 2;
   const i32 tiles = spec.columns / fused_tile(spec), whole = tiles >> most_bits << most_bits;
   i32 bits = most_bits, first = pair >> (tile_bits + bits) << bits;
   if (first >= whole) {

@@ -87,9 +87,9 @@ struct FusedSpec {
   /// Gives the width in bytes of the widest access, at most 16, that divides the start and the length of
   /// every input row.
   i32 input_bytes = 16;
-  /// Gives the width in bytes of an access to an output row. It is the widest one, such that accesses to as
-  /// many elements of any output and residual row are at most 16 bytes wide, and divide the start and the
-  /// length of the row.
+  /// Gives the width in bytes of an access to an output row. An access covers the same number of elements in
+  /// every output and residual row. This is the largest number for which each access is at most 16 bytes and
+  /// divides the start and the length of its row.
   i32 output_bytes = 16;
   bool scale_shift = true;  // Is true if the input has 8 bits.
   bool residual = false;

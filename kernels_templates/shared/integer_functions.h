@@ -1,14 +1,26 @@
 // This file converts between fp32 numbers and the 8-bit integers of features (DType::U8 and DType::S8).
-// Kernels and the CPU device use it. All devices compute the same bits: each function rounds once, to nearest
-// with ties to even.
+// Kernels and the CPU device use it. Each function rounds once, to nearest with ties to even. All devices
+// compute the same bits, if the host's threads have the default rounding mode: fused_multiply_add() and
+// nearest_float() round in the mode of the thread. This is also true for the numbers behind no activation, a
+// ReLU and a leaky ReLU. The other activations use approximate functions of a device
+// (activation_functions.h), so that an 8-bit number behind them may differ by 1 between devices.
+//
+// On a host, all functions are always inlined, because runtime/vector/vector_kernels.cc uses them
+// (shared/elements.h).
 #pragma once
 
 #include "kernels_templates/shared/types.h"
 
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define MINUET_INLINED_HD MINUET_HD
+#else
+#define MINUET_INLINED_HD [[gnu::always_inline]] inline
+#endif
+
 namespace minuet {
 
 /// Returns a * b + c, rounded once.
-MINUET_HD float fused_multiply_add(float a, float b, float c) {
+MINUET_INLINED_HD float fused_multiply_add(float a, float b, float c) {
 #if defined(__CUDA_ARCH__)
   return __fmaf_rn(a, b, c);
 #else
@@ -16,20 +28,29 @@ MINUET_HD float fused_multiply_add(float a, float b, float c) {
 #endif
 }
 
-/// Returns the integer nearest to the number, or the nearest one that an i32 can hold. NaN becomes 0.
-MINUET_HD i32 nearest_integer(float value) {
+/// Returns the integer nearest to the number, or the nearest one that an i32 can hold. NaN becomes 0. The
+/// rounding mode of the host's thread does not matter.
+MINUET_INLINED_HD i32 nearest_integer(float value) {
 #if defined(__CUDA_ARCH__)
   return __float2int_rn(value);
 #else
-  if (value != value) return 0;
-  if (value >= 0x1p31f) return 0x7fffffff;
-  if (value <= -0x1p31f) return -0x7fffffff - 1;
-  return static_cast<i32>(__builtin_nearbyintf(value));
+  constexpr float kLimit = 0x1p31f;
+  // Without branches, so that a compiler computes several numbers at a time.
+  const bool is_large = value >= kLimit, is_usual = value > -kLimit && !is_large;
+  const float usual = is_usual ? value : 0.0f;
+  const i32 whole = static_cast<i32>(usual);             // Conversions round to zero in every mode.
+  const float rest = usual - static_cast<float>(whole);  // Both conversions and the difference are exact.
+  // A number that lies in the middle is rounded away from zero if that gives an even number.
+  const i32 is_odd = whole & 1;
+  const i32 up = static_cast<i32>(rest > 0.5f) | (static_cast<i32>(rest == 0.5f) & is_odd);
+  const i32 down = static_cast<i32>(rest < -0.5f) | (static_cast<i32>(rest == -0.5f) & is_odd);
+  const i32 unusual = is_large ? 0x7fffffff : value <= -kLimit ? -0x7fffffff - 1 : 0;
+  return is_usual ? whole + up - down : unusual;
 #endif
 }
 
 /// Returns the fp32 number nearest to the integer.
-MINUET_HD float nearest_float(i32 value) {
+MINUET_INLINED_HD float nearest_float(i32 value) {
 #if defined(__CUDA_ARCH__)
   return __int2float_rn(value);
 #else
@@ -38,14 +59,14 @@ MINUET_HD float nearest_float(i32 value) {
 }
 
 /// Returns a + b modulo 2^32, as a device adds.
-MINUET_HD i32 wrapping_sum(i32 a, i32 b) {
+MINUET_INLINED_HD i32 wrapping_sum(i32 a, i32 b) {
   return static_cast<i32>(static_cast<u32>(a) + static_cast<u32>(b));
 }
 
 /// Returns the integer of the type T that is nearest to the number. It is 0 to 255 for U8 and -127 to 127 for
 /// S8.
 template <DType T>
-MINUET_HD i32 to_integer(float value) {
+MINUET_INLINED_HD i32 to_integer(float value) {
   static_assert(is_integer(T), "an integer type");
   constexpr i32 kLeast = T == DType::U8 ? 0 : -127, kMost = T == DType::U8 ? 255 : 127;
   const i32 nearest = nearest_integer(value);

@@ -59,6 +59,17 @@ llvm::Expected<NetworkRecord> read_network_record(const Object& object) {
   return network;
 }
 
+/// Returns the fields of the only op of a plan.
+llvm::Expected<Object> write_only_op(const OpProblem& op) {
+  const auto* const convolution = op.get_if<ConvolutionProblem>();
+  if (convolution != nullptr && has_integers(*convolution)) {
+    return make_error(StatusCode::Unimplemented,
+                      "a plan of one convolution with 8-bit tensors cannot be serialized: serialize the plan "
+                      "of a network, whose description has their types and scales");
+  }
+  return write_op(op);
+}
+
 Array write_tuning_layers(const TuningSnapshot* tuning) {
   Array layers;
   if (tuning == nullptr) return layers;
@@ -119,7 +130,7 @@ llvm::Expected<std::string> write_document(const Plan& plan, const std::vector<B
   if (plan.network) {
     problem = write_network(*plan.network);
   } else {
-    MINUET_ASSIGN(problem, write_op(plan.program.layers[0].problem));
+    MINUET_ASSIGN(problem, write_only_op(plan.program.layers[0].problem));
   }
   return print_json(Object{{"library", library_text()},
                            {"problem", std::move(problem)},

@@ -1,6 +1,6 @@
 // This file is compiled once per instruction set (CMakeLists.txt). It must not call inline functions that
 // other files use too, because the linker keeps one copy of each, possibly one that this machine cannot run.
-// The functions of shared/elements.h are safe because they are always inlined.
+// The functions of shared/elements.h and shared/integer_functions.h are safe because they are always inlined.
 #include "runtime/vector/vector_kernels.h"
 
 #include <Eigen/Core>
@@ -10,6 +10,7 @@
 #endif
 
 #include "kernels_templates/shared/elements.h"
+#include "kernels_templates/shared/integer_functions.h"
 
 #define MINUET_JOIN_INNER(a, b) a##b
 #define MINUET_JOIN(a, b) MINUET_JOIN_INNER(a, b)
@@ -251,6 +252,43 @@ void add_integers(DType type, const void* input, const signed char* weights, i32
   }
 }
 
+template <class Residual>
+void finish_row_of_integers(const i32* __restrict sums, const IntegerStart& start,
+                            const float* __restrict scale, float* __restrict values, i64 count) {
+  const auto* const residual = static_cast<const Residual*>(start.residual);
+  const float *const shift = start.shift, *const factor = start.residual_factor;
+  for (i64 i = 0; i < count; ++i) {
+    const float first = fused_multiply_add(static_cast<float>(residual[i]), factor[i], shift[i]);
+    values[i] = nearest_float(wrapping_sum(sums[i], nearest_integer(first))) * scale[i];
+  }
+}
+
+void finish_integers(const i32* sums, const IntegerStart& start, const float* scale, float* values,
+                     i64 count) {
+  if (start.residual != nullptr && start.residual_type == DType::U8) {
+    finish_row_of_integers<unsigned char>(sums, start, scale, values, count);
+  } else if (start.residual != nullptr) {
+    finish_row_of_integers<signed char>(sums, start, scale, values, count);
+  } else {
+    const float* const shift = start.shift;
+    for (i64 i = 0; i < count; ++i)
+      values[i] = nearest_float(wrapping_sum(sums[i], nearest_integer(shift[i]))) * scale[i];
+  }
+}
+
+template <DType T, class Stored>
+void store_row_of_integers(const float* __restrict values, float factor, Stored* __restrict row, i64 count) {
+  for (i64 i = 0; i < count; ++i) row[i] = static_cast<Stored>(to_integer<T>(values[i] * factor));
+}
+
+void store_integers(DType type, const float* values, float factor, void* row, i64 count) {
+  if (type == DType::U8) {
+    store_row_of_integers<DType::U8>(values, factor, static_cast<unsigned char*>(row), count);
+  } else {
+    store_row_of_integers<DType::S8>(values, factor, static_cast<signed char*>(row), count);
+  }
+}
+
 #if defined(__AVX512F__)
 constexpr const char* kName = "AVX-512";
 #elif defined(__AVX2__)
@@ -258,8 +296,9 @@ constexpr const char* kName = "AVX2";
 #else
 constexpr const char* kName = "baseline";
 #endif
-constexpr VectorKernels kKernels{kName, gemm,        widen, narrow,     round,       all_finite,
-                                 add,   scale_shift, relu,  leaky_relu, add_integers};
+constexpr VectorKernels kKernels{kName,         gemm,        widen, narrow,     round,        all_finite,
+                                 add,           scale_shift, relu,  leaky_relu, add_integers, finish_integers,
+                                 store_integers};
 
 }  // namespace
 

@@ -5,6 +5,14 @@
 
 namespace minuet {
 
+/// Says where the sums of a row of a convolution with 8-bit inputs start.
+struct IntegerStart {
+  const float* shift;
+  DType residual_type;   // Is U8 or S8.
+  const void* residual;  // Points to a row of that type. Null means that there is no residual.
+  const float* residual_factor;
+};
+
 struct VectorKernels {
   const char* name;  // Holds "AVX-512", "AVX2" or "baseline".
   /// Computes c[rows, n] = a[rows, k] * b[k, n] in fp32. The matrices are row-major. Rows of a are lda
@@ -31,6 +39,13 @@ struct VectorKernels {
   void (*leaky_relu)(float slope, float* values, i64 count);
   /// Adds the product of a row `input` of `in` elements of U8 or S8 and of weights [in, out] to `sums`.
   void (*add_integers)(DType type, const void* input, const signed char* weights, i32* sums, i64 in, i64 out);
+  /// Computes the values of a row of sums before the activation, as the fused kernel does: the sums start at
+  /// the integers nearest to start.shift + start.residual * start.residual_factor, and are multiplied by
+  /// `scale`.
+  void (*finish_integers)(const i32* sums, const IntegerStart& start, const float* scale, float* values,
+                          i64 count);
+  /// Stores the integers of U8 or S8 that are nearest to value * factor.
+  void (*store_integers)(DType type, const float* values, float factor, void* row, i64 count);
 };
 
 enum class VectorSet : i32 { Best, Baseline, Avx2, Avx512 };

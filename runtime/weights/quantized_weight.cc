@@ -12,6 +12,10 @@ constexpr double kLargestSum = 0x1p31 - 1;
 /// the weights of a channel is not below start / kLargestStart. Weights that are this much smaller than the
 /// shift do not matter, and the start alone cannot overflow.
 constexpr double kLargestStart = 0x1p29;
+/// The factor of a channel is at least the smallest normal fp32 number. A batch norm that has turned a
+/// channel off may need a smaller one. The weights of such a channel are rounded to zero, or its sums are at
+/// most 2^31 times this number.
+constexpr double kLeastFactor = 0x1p-126;
 
 llvm::Error check_scale(const char* name, double scale) {
   if (std::isfinite(scale) && scale > 0) return llvm::Error::success();
@@ -51,9 +55,10 @@ class Channel {
       return make_error(StatusCode::InvalidArgument,
                         "output channel {0} has a weight, a range or a shift that is not finite", number_);
     }
-    const double least = start / kLargestStart, chosen = std::max(largest / kLargestWeight, least);
-    const double unit = chosen > 0 ? chosen : 1;
-    const double sum = write_weights(scale, unit, result.weight);
+    const double divisor = problem_.output_type && !scales_output(problem_) ? scales_.output : 1;
+    const double chosen = std::max({largest / kLargestWeight, start / kLargestStart, kLeastFactor * divisor});
+    const double unit = chosen > 0 ? chosen : 1;  // The product is zero if fp64 cannot hold it either.
+    const double sum = write_weights(scale, largest, unit, result.weight);
     const float stored_shift = static_cast<float>(shift / unit),
                 stored_residual = static_cast<float>(residual / unit);
     const double bound =
@@ -64,7 +69,7 @@ class Channel {
                         "most {2:f0}: keep the layer in the type of the plan",
                         number_, bound, kLargestSum);
     }
-    const double step = problem_.output_type && !scales_output(problem_) ? unit / scales_.output : unit;
+    const double step = unit / divisor;
     result.factor[number_] = static_cast<float>(step);
     result.shift[number_] = stored_shift;
     if (problem_.residual_type) result.residual_factor[number_] = stored_residual;
@@ -106,12 +111,13 @@ class Channel {
     });
     return largest;
   }
-  /// Writes the integers of the channel and returns the sum of their magnitudes.
-  double write_weights(double scale, double unit, std::vector<std::int8_t>& target) const {
+  /// Writes the integers of the channel and returns the sum of their magnitudes. Weights above `largest` are
+  /// limited to it.
+  double write_weights(double scale, double largest, double unit, std::vector<std::int8_t>& target) const {
     double sum = 0;
     for_each(scale, [&](std::size_t index, double value) {
       // The default rounding mode rounds half to even.
-      const double rounded = std::clamp(std::nearbyint(value / unit), -kLargestWeight, kLargestWeight);
+      const double rounded = std::nearbyint(std::clamp(value, -largest, largest) / unit);
       target[index] = static_cast<std::int8_t>(rounded);
       sum += std::abs(rounded);
     });

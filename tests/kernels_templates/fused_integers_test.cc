@@ -290,6 +290,38 @@ TEST(FusedIntegers, Shortcuts) {
   expect_integers<kActivated>(shape, 6);
 }
 
+/// Row numbers that the warps stage in shared memory, for every kind of table, whose copies are aligned or
+/// not.
+constexpr FusedSpec staged(FusedSpec spec) {
+  spec.staged_rows = true;
+  return spec;
+}
+template <FusedSpec S>
+void expect_staged() {
+  static_assert(fused_stages_rows(S));
+  constexpr i64 kQueries = 90;
+  int variant = 0;
+  for (const i64 over : {0, 3}) {
+    FusedShapeOfMap shape{.queries = kQueries, .empty_every = 5};
+    shape.stride_padding = ordered_row_stride(kQueries) - kQueries + over;
+    expect_integers<S>(shape, variant++);
+    shape.ordered_views = false;
+    expect_integers<S>(shape, variant++);
+    shape.ordered = false;
+    expect_integers<S>(shape, variant++);
+  }
+}
+TEST(FusedIntegers, StagedRows) {
+  expect_staged<staged(spec_of(DType::U8, 64, 32, 27, 1))>();
+  expect_staged<staged(spec_of(DType::S8, 48, 96, 8, 6))>();
+  expect_staged<staged(group_spec(DType::U8, 128, 64, 64, 27, 4))>();
+}
+TEST(FusedIntegers, StagedRowsWithShortcuts) {
+  expect_staged<staged(with_shortcut(spec_of(DType::S8, 48, 96, 27, 7), FusedType::U8, FusedType::S8))>();
+  expect_staged<staged(
+      with_shortcut(group_spec(DType::U8, 128, 96, 96, 27, 5), FusedType::S8, FusedType::U8))>();
+}
+
 TEST(FusedIntegers, FewQueriesAndNone) {
   constexpr FusedSpec kWarps = spec_of(DType::U8, 32, 32, 27, 1),
                       kGroups = group_spec(DType::S8, 64, 64, 64, 27, 4);

@@ -1,15 +1,16 @@
-// The fused kernel with row numbers that each warp stages in shared memory: against plain loops in fp64, for
-// all roads of the weights, units, volumes and ways to share the work.
+// These tests run the fused kernel with row numbers that each warp stages in shared memory. They compare it
+// with plain loops in fp64, for all roads of the weights, units, volumes and ways to share the work.
 #include "tests/kernels_templates/fused_runs.h"
 
 namespace minuet {
 namespace {
 
-/// Of the stride between the rows of a table that are `queries` long, so that copies of 16 bytes are aligned
-/// (`over` is 0) or not.
+/// Returns the padding between the rows of a table that are `queries` long. Copies of 16 bytes are aligned if
+/// `over` is 0, and not aligned otherwise.
 constexpr i64 padding_of(i64 queries, i64 over) { return ordered_row_stride(queries) - queries + over; }
 
-/// Views that are ordered, whole or not; tables whose columns are queries, in order or not; aligned or not.
+/// Tests tables whose columns are in the order of the groups, and tables whose columns are queries, with and
+/// without an order. Each kind is tested with aligned and with unaligned rows.
 template <FusedSpec S>
 void expect_staged(i64 queries, double density = 0.3) {
   static_assert(fused_stages_rows(S));
@@ -27,7 +28,8 @@ void expect_staged(i64 queries, double density = 0.3) {
   }
 }
 
-/// Clouds of no query, of no pair, and of one query more than the blocks or groups have.
+/// Tests clouds without queries, clouds without pairs, and clouds that have one query more than their blocks
+/// or groups.
 template <FusedSpec S>
 void expect_staged_edges() {
   int variant = 0;
@@ -41,7 +43,7 @@ void expect_staged_edges() {
 
 constexpr i32 kVolumes[] = {27, 2, 8, 33, 32, 125};
 
-/// By warps; `turn` decides what the road does not.
+/// Returns a Spec whose unit is a warp. `turn` decides what the road leaves open.
 constexpr FusedSpec warps_of(WeightRoad road, i32 turn) {
   FusedSpec spec;
   spec.io = turn % 4 == 0   ? DType::F16
@@ -80,7 +82,7 @@ TEST(FusedStagedRows, ByAsynchronousCopies) { expect_road<WeightRoad::AsyncCopy>
 TEST(FusedStagedRows, ByAWarpThatCopies) { expect_road<WeightRoad::BulkCopy>(); }
 TEST(FusedStagedRows, ByTurns) { expect_road<WeightRoad::BulkRefill>(); }
 
-/// By warpgroups; `turn` decides what the road does not.
+/// Returns a Spec whose unit is a warpgroup. `turn` decides what the road leaves open.
 constexpr FusedSpec warpgroups_of(WeightRoad road, i32 turn) {
   FusedSpec spec;
   spec.io = turn % 2 == 0 ? DType::F16 : DType::BF16;

@@ -397,12 +397,14 @@ TEST(MakeWeightImages, FromTheArraysOfACaller) {
 
 /// A pair of channels has the columns that fused_column() gives to these channels.
 TEST(MakeWeightImages, PairsHaveTheirColumns) {
-  for (const DType dtype : {DType::F16, DType::F32}) {
+  for (const DType dtype : {DType::F16, DType::F32, DType::S8}) {
     for (const MmaUnit unit : {MmaUnit::Warp, MmaUnit::Warpgroup}) {
       for (i32 columns = 16; columns <= 256; columns += 16) {
         const FusedImage layout{dtype, 64, columns, 27, 32, columns, unit};
         for (i32 i = 0; i < columns / 2; ++i) {
-          const FusedPair pair = dtype == DType::F16 ? fused_pair<2>(layout, i) : fused_pair<4>(layout, i);
+          const FusedPair pair = dtype == DType::F16   ? fused_pair<2>(layout, i)
+                                 : dtype == DType::F32 ? fused_pair<4>(layout, i)
+                                                       : fused_pair<1>(layout, i);
           const bool of_warp = unit == MmaUnit::Warp;
           const i32 first = of_warp ? pair.part : 2 * pair.part, second = of_warp ? first + 8 : first + 1;
           ASSERT_EQ(fused_column(layout, pair.tile, first), 2 * i);

@@ -25,11 +25,7 @@ void load_row(const VectorKernels& kernels, DType type, const char* row, float* 
 bool store_row(const VectorKernels& kernels, DType type, const float* values, float factor, char* row,
                i64 channels) {
   if (!is_integer(type)) return kernels.narrow(type, values, row, channels);
-  for (i64 c = 0; c < channels; ++c) {
-    const float value = values[c] * factor;
-    row[c] =
-        static_cast<char>(type == DType::U8 ? to_integer<DType::U8>(value) : to_integer<DType::S8>(value));
-  }
+  kernels.store_integers(type, values, factor, row, channels);
   return kernels.all_finite(values, channels);
 }
 
@@ -91,16 +87,11 @@ void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual
 void finish_integer_row(const CpuConvolution& call, i64 row, const i32* sums, float* values) {
   const ConvolutionProblem& problem = call.problem;
   const OpRequest& request = call.request;
-  const char* residual = nullptr;
   const DType type = residual_type_of(problem);
-  if (problem.residual) residual = row_at(request.residual, row, request.residual_ld, type);
-  for (i64 c = 0; c < problem.out_channels; ++c) {
-    const float shift = call.weights.shift[c];
-    const float start =
-        residual ? fused_multiply_add(integer_at(type, residual, c), call.weights.residual_factor[c], shift)
-                 : shift;
-    values[c] = nearest_float(wrapping_sum(sums[c], nearest_integer(start))) * call.weights.scale[c];
-  }
+  const char* const residual =
+      problem.residual ? row_at(request.residual, row, request.residual_ld, type) : nullptr;
+  const IntegerStart start{call.weights.shift, type, residual, call.weights.residual_factor};
+  call.kernels.finish_integers(sums, start, call.weights.scale, values, problem.out_channels);
   finish_values(call, row, values, true);
 }
 

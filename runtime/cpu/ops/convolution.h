@@ -27,7 +27,8 @@ inline const char* row_at(const void* base, i64 row, i64 ld, DType type) {
 void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual);
 
 /// Does the same for the sums of a convolution with 8-bit inputs. The results are those of the fused kernel
-/// bit by bit. `values` is temporary memory for one row.
+/// bit by bit if the activations are none, ReLU or leaky ReLU. A device computes the other activations with
+/// approximate functions, so that an 8-bit result may differ by 1. `values` is temporary memory for one row.
 void finish_integer_row(const CpuConvolution& call, i64 row, const i32* sums, float* values);
 
 llvm::Expected<std::unique_ptr<CpuOp>> make_gmas_op(const OpChoice& choice);

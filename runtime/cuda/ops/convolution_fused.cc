@@ -14,15 +14,15 @@ void advance(T*& pointer, i64 bytes) {
 
 /// Moves the pointers of a launch to the channels of the next launch of the same layer.
 void advance_channels(const FusedSpec& spec, FusedParams& params) {
-  const i64 element = dtype_bytes(spec.io), out = spec.out_channels * element;
-  const i64 numbers = spec.out_channels * static_cast<i64>(sizeof(float));
-  advance(params.input, spec.in_channels * element);
+  const auto bytes = [](i64 channels, DType type) { return channels * dtype_bytes(type); };
+  const i64 out = spec.out_channels, numbers = out * static_cast<i64>(sizeof(float));
+  advance(params.input, bytes(spec.in_channels, spec.io));
   advance(params.weights, fused_image_bytes(spec));
-  advance(params.residual, out);
-  advance(params.output, out);
-  advance(params.second.output, out);
+  advance(params.residual, bytes(out, fused_residual_type(spec)));
+  advance(params.output, bytes(out, fused_output_type(spec)));
+  advance(params.second.output, bytes(out, fused_second_type(spec)));
   for (const float** const each :
-       {&params.scale, &params.shift, &params.second.scale, &params.second.shift}) {
+       {&params.scale, &params.shift, &params.residual_factor, &params.second.scale, &params.second.shift}) {
     advance(*each, numbers);
   }
 }

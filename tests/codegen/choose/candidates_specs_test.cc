@@ -268,12 +268,29 @@ TEST(FusedChoice, RowNumbersAreStagedWhereNothingElseHidesTheWaits) {
   EXPECT_TRUE(chosen(128, 1000000).staged_rows) << "blocks are alone on a multiprocessor";
   EXPECT_FALSE(chosen(128, 20000, 2).staged_rows) << "there are few offsets";
   EXPECT_FALSE(chosen(128, 20000, 5).staged_rows) << "there are too many offsets";
-  const FusedSpec narrow = chosen(96, 45000);
+  const FusedSpec narrow = chosen(96, 30000);
   EXPECT_TRUE(narrow.staged_rows);
   EXPECT_EQ(narrow.weights, WeightRoad::BulkCopy);
   EXPECT_EQ(narrow.warps, 4);
   EXPECT_EQ(narrow.blocks, 3);
   EXPECT_EQ(chosen(96, 1000000).weights, WeightRoad::BulkRefill);
+  EXPECT_FALSE(chosen(96, 45000).staged_rows) << "other blocks of the multiprocessor hide the waits";
+  EXPECT_FALSE(chosen(32, 70000).staged_rows) << "other warps hide the waits";
+  EXPECT_TRUE(chosen(16, 70000).staged_rows) << "steps are short";
+}
+
+TEST(FusedChoice, StepsMultiplyWholeRowsWhereBlocksOfEightWarpsAreEnough) {
+  const auto chosen = [](i32 in, i32 out, i64 rows) {
+    return choose_fused(example_problem(in, out, DType::F16), "sm_90a", rows).fused;
+  };
+  // Two waves of twelve warps are two waves of eight, which have registers for whole rows.
+  EXPECT_EQ(chosen(256, 256, 7900).step, 256);
+  EXPECT_EQ(chosen(256, 256, 7900).warps, 8);
+  EXPECT_EQ(chosen(192, 128, 6400).step, 192);
+  // One wave of twelve warps stays.
+  EXPECT_EQ(chosen(256, 256, 2900).step, 128);
+  EXPECT_EQ(chosen(256, 256, 2900).warps, 12);
+  EXPECT_EQ(chosen(384, 256, 7900).step, 128) << "the registers do not suffice";
 }
 
 TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {

@@ -9,12 +9,13 @@ namespace {
 
 class IntegerKernelTest : public LaunchTest {
  protected:
+  /// Runs a kernel and compares its outputs with the expected ones. Integers may differ by `steps`.
   void expect_exact(FusedSpec spec, const FusedShapeOfMap& shape, u64 seed,
-                    Magnitudes magnitudes = Magnitudes::Usual);
+                    Magnitudes magnitudes = Magnitudes::Usual, float steps = 0);
 };
 
 void IntegerKernelTest::expect_exact(FusedSpec spec, const FusedShapeOfMap& shape, u64 seed,
-                                     Magnitudes magnitudes) {
+                                     Magnitudes magnitudes, float steps) {
   spec = with_accesses(spec);
   if (!missing_arch(emit(spec), device().info().arch).empty()) return;
   SCOPED_TRACE(display_name(spec));
@@ -83,9 +84,9 @@ void IntegerKernelTest::expect_exact(FusedSpec spec, const FusedShapeOfMap& shap
     } else {
       ASSERT_EQ(other.bytes, shortcut_poison);
     }
-    ASSERT_EQ(difference_of(first, problem.expected, count, kPadding), "") << "launch " << again;
+    ASSERT_EQ(difference_of(first, problem.expected, count, kPadding, steps), "") << "launch " << again;
     if (spec.second_output) {
-      ASSERT_EQ(difference_of(next, problem.second, count, kPadding), "") << "second output";
+      ASSERT_EQ(difference_of(next, problem.second, count, kPadding, steps), "") << "second output";
     } else {
       ASSERT_EQ(next.bytes, second_poison);
     }
@@ -221,11 +222,56 @@ TEST_F(IntegerKernelTest, FloatingInputsAndSecondOutputs) {
   }
 }
 
+/// A GPU computes these activations with approximate functions, so that an integer may be the next one.
+TEST_F(IntegerKernelTest, OtherActivationsAreWithinOneStep) {
+  const bool few = on_software_device();
+  const FusedShapeOfMap shape{.queries = few ? 60 : 3001, .sources = few ? 80 : 2500, .density = 0.25};
+  u64 seed = 800;
+  for (const Activation activation :
+       {Activation::Gelu, Activation::GeluTanh, Activation::Silu, Activation::Sigmoid, Activation::Tanh}) {
+    for (const DType io : {DType::U8, DType::S8}) {
+      FusedSpec spec{.io = io, .output_type = FusedType::S8, .step = 64};
+      spec.activation = activation;
+      expect_exact(spec, shape, ++seed, Magnitudes::Usual, 1);
+      spec.activation = Activation::ReLU, spec.output_type = FusedType::F16;
+      spec.second_output = true, spec.second_type = FusedType::U8, spec.second_activation = activation;
+      expect_exact(spec, shape, ++seed, Magnitudes::Usual, 1);
+      if (few) break;
+    }
+  }
+}
+
+/// Row numbers that the warps stage in shared memory, with and without a shortcut, for every kind of table.
+TEST_F(IntegerKernelTest, StagedRows) {
+  const bool few = on_software_device();
+  const i64 queries = few ? 90 : 3001;
+  u64 seed = 900;
+  for (const i64 over : {0, 3}) {
+    const i64 padding = ordered_row_stride(queries) - queries + over;
+    FusedShapeOfMap shape{.queries = queries, .sources = few ? 80 : 2500, .density = 0.25, .empty_every = 5};
+    shape.ordered_views = over == 0, shape.stride_padding = padding;
+    for (const bool has_shortcut : {false, true}) {
+      FusedSpec spec{.io = DType::U8, .shortcut_type = FusedType::S8, .step = 64};
+      spec.weights = WeightRoad::AsyncCopy, spec.staged_rows = true, spec.shortcut = has_shortcut;
+      expect_exact(spec, shape, ++seed);
+      spec.io = DType::S8, spec.weights = WeightRoad::BulkRefill, spec.warps = 2, spec.split = 2;
+      spec.stages = 8, spec.output_type = FusedType::U8;
+      expect_exact(spec, shape, ++seed);
+      FusedSpec group{.io = DType::U8, .shortcut_type = FusedType::S8, .in_channels = 128, .step = 128};
+      group.out_channels = group.columns = 96, group.unit = MmaUnit::Warpgroup, group.staged_rows = true;
+      group.weights = WeightRoad::BulkCopy, group.early_loads = true, group.blocks = 3;
+      group.shortcut = has_shortcut;
+      expect_exact(group, shape, ++seed);
+    }
+  }
+}
+
 /// The layers of the CPU's test, with the kernels that are chosen for few and for many rows.
 TEST_F(IntegerKernelTest, LayersHaveTheBitsOfTheCpu) {
   gpu().load_map(3);
   for_integer_layers(
-      on_software_device() ? 75 : 1000, [&](IntegerProblem& layer, const ConvolutionProblem& problem) {
+      on_software_device() ? 75 : 1000,
+      [&](IntegerProblem& layer, const ConvolutionProblem& problem, const IntegerLayerRun& run) {
         for (const i64 rows : {i64{2000}, i64{60000}}) {
           if (on_software_device() && rows > 2000) continue;
           const FusedChoice choice = choose_fused(problem, device().info().arch, rows);
@@ -235,7 +281,7 @@ TEST_F(IntegerKernelTest, LayersHaveTheBitsOfTheCpu) {
           maps.map32 = choose_map(KeyType::U32, 3);
           maps.map64 = choose_map(KeyType::U64, 3);
           const std::unique_ptr<Engine> engine = take(static_cast<Device&>(device()).create_engine(maps));
-          expect_integer_layer(device(), *engine, choice, layer);
+          expect_integer_layer(device(), *engine, choice, layer, run);
         }
       });
 }

@@ -68,7 +68,7 @@ TEST_F(RelayTest, AGridOfPartsOfClustersIsRefused) {
             "a kernel in clusters of 4 blocks would have 6 blocks, which is not a multiple of 4");
 }
 
-/// The kernel must come right behind that launch, on its stream and in its call.
+/// The launch that allows it must be the one right before, on the same stream and in the same call.
 TEST_F(RelayTest, KernelsReadEarlyOnlyBehindALaunchThatAllowsIt) {
   const Kernel<RelayParams> kernel = load(MINUET_SOURCE_DIR, RelaySpec{});
   const TestBuffer in(device(), std::vector<i32>(64)), out(device(), 64 * 4), neighbours(device(), 4096 * 4);

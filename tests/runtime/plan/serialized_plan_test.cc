@@ -151,6 +151,21 @@ TEST(SerializedPlan, OpsKeepTheirPadding) {
   }
 }
 
+/// The document of a single convolution has no types and factors of 8-bit tensors, so that they would be
+/// lost.
+TEST(SerializedPlan, ConvolutionsWithEightBitTensorsAreRefused) {
+  ConvolutionProblem problem = example_problem(2, 3, DType::F16);
+  problem.output_type = DType::U8, problem.output_factor = 4;
+  LayerParameters parameters;
+  parameters.weight.assign(size_t{27} * 2 * 3, 0.5f);
+  if (problem.scale_shift) parameters.scale.assign(3, 1), parameters.shift.assign(3, 0);
+  const auto plan = llvm::cantFail(Plan::create(problem, parameters));
+  const auto cache = make_cache("", std::make_shared<FakeCompiler>());
+  const StatusError status = take_status(serialize_plan(*plan, *cache, {}).takeError());
+  EXPECT_EQ(status.code(), StatusCode::Unimplemented);
+  EXPECT_THAT(status.message(), HasSubstr("8-bit tensors"));
+}
+
 std::string old_plan(const std::string& name) {
   return contents(std::string(MINUET_PLAN_FORMATS) + "/3/" + name + ".plan");
 }

@@ -233,6 +233,41 @@ TEST_P(VectorKernelsTest, AddsScalesAndClips) {
   }
 }
 
+TEST_P(VectorKernelsTest, FinishesAndStoresIntegers) {
+  Random random(5);
+  for (const i64 count : {1, 7, 8, 33, 100}) {
+    const auto size = static_cast<size_t>(count);
+    std::vector<i32> sums(size);
+    std::vector<float> shift(size), factor(size), scale(size), values(size), expected(size);
+    std::vector<signed char> residual(size);
+    for (const DType type : {DType::U8, DType::S8, DType::F32}) {  // F32 stands for no residual.
+      for (size_t i = 0; i < size; ++i) {
+        sums[i] = static_cast<i32>(random.between(-2000000, 2000000));
+        shift[i] = static_cast<float>(random.uniform(-1e6, 1e6)), scale[i] = 1e-4f;
+        factor[i] = static_cast<float>(random.uniform(-1e3, 1e3));
+        residual[i] = static_cast<signed char>(random.between(-127, 127));
+        const int added = type == DType::U8 ? static_cast<unsigned char>(residual[i]) : residual[i];
+        const float start =
+            type == DType::F32 ? shift[i] : std::fma(static_cast<float>(added), factor[i], shift[i]);
+        expected[i] = static_cast<float>(sums[i] + static_cast<i32>(std::nearbyint(start))) * scale[i];
+      }
+      const void* const given = type == DType::F32 ? nullptr : residual.data();
+      kernels_->finish_integers(sums.data(), {shift.data(), type, given, factor.data()}, scale.data(),
+                                values.data(), count);
+      EXPECT_EQ(values, expected);
+    }
+    for (const DType type : {DType::U8, DType::S8}) {
+      std::vector<signed char> stored(size, 55);
+      kernels_->store_integers(type, values.data(), 1.25f, stored.data(), count);
+      for (size_t i = 0; i < size; ++i) {
+        const float least = type == DType::U8 ? 0 : -127, most = type == DType::U8 ? 255 : 127;
+        const auto wanted = static_cast<int>(std::clamp(std::nearbyint(values[i] * 1.25f), least, most));
+        EXPECT_EQ(type == DType::U8 ? static_cast<unsigned char>(stored[i]) : stored[i], wanted);
+      }
+    }
+  }
+}
+
 TEST_P(VectorKernelsTest, MultipliesNegativeNumbersByTheSlope) {
   for (const float slope : {0.01f, 0.5f, -1.5f, 0.0f}) {
     for (i64 count : {1, 5, 16, 33}) {

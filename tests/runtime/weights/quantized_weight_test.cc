@@ -96,6 +96,19 @@ TEST(QuantizedWeights, RoundHalfToEvenAndAreLimitedToTheRange) {
   EXPECT_EQ(result.shift, (std::vector<float>{0, 0}));
 }
 
+/// The ranges limit the weights where the scale of the channel's integers does not: if the range is zero or
+/// the shift is large.
+TEST(QuantizedWeights, AreLimitedToTheRangeWithoutItsScale) {
+  ConvolutionProblem problem = eight_bit_problem(1, 3, false);
+  TensorScales scales;
+  scales.input = {1}, scales.output = 1;
+  scales.ranges = {0, 0.25, 2};
+  const float shift = 0x1p29f;  // The weights are integers of the scale 1.
+  const QuantizedParameters result =
+      must(quantize(problem, {3, 3, 3, -3, -3, -3, 1, 1, 1}, {}, {0, shift, shift}, scales));
+  EXPECT_EQ(result.weight, (std::vector<std::int8_t>{0, 0, 2, 0, 0, -2, 0, 0, 1}));
+}
+
 /// A channel of zeros has a shift, and one whose weights are tiny beside its shift has not too large a start.
 TEST(QuantizedWeights, OfZeros) {
   ConvolutionProblem problem = eight_bit_problem(1, 3, false);
@@ -112,6 +125,24 @@ TEST(QuantizedWeights, OfZeros) {
                          : -7.5,
                 1e-5);
     EXPECT_LT(std::abs(result.shift[c]), 0x1p30f);
+  }
+}
+
+/// A batch norm may have turned a channel off. Its weights are then too small for a factor in fp32, and the
+/// other channels must not suffer from it.
+TEST(QuantizedWeights, OfChannelsThatAreTurnedOff) {
+  for (const bool has_eight_bit_output : {true, false}) {
+    ConvolutionProblem problem = eight_bit_problem(1, 3, false);
+    if (!has_eight_bit_output) problem.output_type.reset();
+    TensorScales scales;
+    scales.input = {1}, scales.output = 0.5;
+    const std::vector<float> ones(9, 1.0f), scale = {1.0f, 1e-44f, -1e-40f};
+    const QuantizedParameters result = must(quantize(problem, ones, scale, {0.0f, 1e-43f, 3.0f}, scales));
+    EXPECT_EQ(result.weight, (std::vector<std::int8_t>{127, 0, 0, 127, 0, 0, 127, 0, 0}));
+    EXPECT_FLOAT_EQ(result.factor[0], (has_eight_bit_output ? 2.0f : 1.0f) / 127);
+    EXPECT_EQ(result.factor[1], 0x1p-126f);
+    EXPECT_LT(std::abs(result.shift[1]), 0.5f);
+    EXPECT_FLOAT_EQ(result.shift[2] * result.factor[2], has_eight_bit_output ? 6.0f : 3.0f);
   }
 }
 
