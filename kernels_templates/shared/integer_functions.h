@@ -35,17 +35,17 @@ MINUET_INLINED_HD i32 nearest_integer(float value) {
   return __float2int_rn(value);
 #else
   constexpr float kLimit = 0x1p31f;
-  // Without branches, so that a compiler computes several numbers at a time.
-  const bool is_large = value >= kLimit, is_usual = value > -kLimit && !is_large;
-  const float usual = is_usual ? value : 0.0f;
+  // There are no branches, so that a compiler can compute several numbers at a time.
+  const i32 is_high = value >= kLimit, is_low = value <= -kLimit, is_nan = value != value;
+  const i32 is_usual = (is_high | is_low | is_nan) ^ 1;
+  const float usual = __builtin_bit_cast(float, __builtin_bit_cast(i32, value) & -is_usual);  // Or 0.
   const i32 whole = static_cast<i32>(usual);             // Conversions round to zero in every mode.
   const float rest = usual - static_cast<float>(whole);  // Both conversions and the difference are exact.
-  // A number that lies in the middle is rounded away from zero if that gives an even number.
-  const i32 is_odd = whole & 1;
-  const i32 up = static_cast<i32>(rest > 0.5f) | (static_cast<i32>(rest == 0.5f) & is_odd);
-  const i32 down = static_cast<i32>(rest < -0.5f) | (static_cast<i32>(rest == -0.5f) & is_odd);
-  const i32 unusual = is_large ? 0x7fffffff : value <= -kLimit ? -0x7fffffff - 1 : 0;
-  return is_usual ? whole + up - down : unusual;
+  // A number in the middle of two integers is rounded away from zero if that gives an even number.
+  const i32 is_odd = whole & 1, above = rest > 0.5f, below = rest < -0.5f;
+  const i32 at_half = rest == 0.5f, at_minus_half = rest == -0.5f;
+  const i32 nearest = whole + (above | (at_half & is_odd)) - (below | (at_minus_half & is_odd));
+  return nearest + is_high * 0x7fffffff + is_low * (-0x7fffffff - 1);
 #endif
 }
 

@@ -276,6 +276,7 @@ TEST_F(IntegerKernelTest, LayersHaveTheBitsOfTheCpu) {
           if (on_software_device() && rows > 2000) continue;
           const FusedChoice choice = choose_fused(problem, device().info().arch, rows);
           SCOPED_TRACE(display_name(choice.fused));
+          EXPECT_EQ(choice.fused.shortcut, layer.spec.shortcut);
           gpu().load(sources_of(OpChoice(choice)));
           EngineChoice maps;
           maps.map32 = choose_map(KeyType::U32, 3);
