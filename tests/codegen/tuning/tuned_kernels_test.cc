@@ -136,7 +136,7 @@ TEST(TunedKernels, R33_AnEditOfAKernelIsJudged) {
   const std::map<std::string, Pinned> pinned{
       {"gather", {{"gmas/gather.h"}, "be53d4bfa4c9d9a4"}},
       {"scatter", {{"gmas/scatter.h"}, "d511e177b2acb658"}},
-      {"fused_convolution", {{"fused/fused_convolution.h"}, "2d0b4a16f4026395"}},
+      {"fused_convolution", {{"fused/fused_convolution.h"}, "385a9e70175a2179"}},
       {"find_query_borders", {{"map/find_query_borders.h"}, "13f3e64140a474bb"}},
       {"search_kernel_map", {{"map/search_kernel_map.h"}, "5f69cf57f18bbda0"}},
       {"weight_gradient", {{"gradient/weight_gradient.h"}, "fd55a93e743cae8c"}},
