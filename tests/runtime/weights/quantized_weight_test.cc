@@ -138,6 +138,7 @@ TEST(QuantizedWeights, OfChannelsThatAreTurnedOff) {
     scales.input = {1}, scales.output = 0.5;
     const std::vector<float> ones(9, 1.0f), scale = {1.0f, 1e-44f, -1e-40f};
     const QuantizedParameters result = must(quantize(problem, ones, scale, {0.0f, 1e-43f, 3.0f}, scales));
+    ASSERT_EQ(result.factor.size(), 3u);
     EXPECT_EQ(result.weight, (std::vector<std::int8_t>{127, 0, 0, 127, 0, 0, 127, 0, 0}));
     EXPECT_FLOAT_EQ(result.factor[0], (has_eight_bit_output ? 2.0f : 1.0f) / 127);
     EXPECT_EQ(result.factor[1], 0x1p-126f);
