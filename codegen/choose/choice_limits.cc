@@ -76,7 +76,7 @@ llvm::Error check_fused_warps(const FusedSpec& spec) {
       return make_error(
           StatusCode::OutOfRange,
           "the configuration does not suit warpgroups, which need row_tiles 2, a multiple of 4 warps, split "
-          "1, weights by bulk copies, elements of two bytes and input rows of more than 16 bytes");
+          "1, weights by bulk copies, elements of one or two bytes and input rows of more than 16 bytes");
     }
   }
   if (kPositionGroup % fused_unit_rows(spec) != 0) {
