@@ -224,6 +224,7 @@ llvm::Expected<PlanHandle> load_network(const StudyBench& bench, int32_t levels)
 llvm::Expected<std::vector<StudyCloud>> index_clouds(StudyBench& bench) {
   std::vector<StudyCloud> clouds;
   MINUET_ASSIGN(const std::vector<const StudyCloud*> scenes, bench.clouds_named({"os1_0.1", "os1_0.05"}));
+  clouds.reserve(scenes.size() + 2);
   for (const StudyCloud* scene : scenes) clouds.push_back(*scene);
   if (bench.size() != StudySize::Tiny) {
     clouds.push_back(bench.random_cloud(bench.by_size(0, 3000, 1000000), bench.by_size(1, 100, 400)));
