@@ -1,6 +1,7 @@
 // Which tensors of a program have 8-bit elements, with which scales, and what is refused.
 #include <gmock/gmock.h>
 
+#include "codegen/base/number_text.h"
 #include "codegen/choose/ops/pooling.h"
 #include "runtime/network/network_program.h"
 #include "runtime/network/quantize_description.h"
@@ -40,7 +41,7 @@ const StorageSpec& storage(const Program& program, i32 tensor) {
   return program.storages[program.tensors[tensor].storage];
 }
 
-std::string range(double number) { return "\"output_range\": " + std::to_string(number); }
+std::string range(double number) { return "\"output_range\": " + general_text(number, 17); }
 
 TEST(Precisions, OfAChain) {
   const Program program =
