@@ -60,10 +60,13 @@ llvm::Expected<std::vector<VoxelCloud>> read_clouds(const Arguments& arguments, 
   return all;
 }
 
+llvm::json::Value number_json(double number) {
+  return std::isfinite(number) ? llvm::json::Value(number) : llvm::json::Value(nullptr);
+}
+
 llvm::json::Object difference_json(const Difference& difference) {
-  const double error = difference.relative();
-  return llvm::json::Object{{"relative_error", std::isfinite(error) ? llvm::json::Value(error) : nullptr},
-                            {"cosine", difference.cosine()}};
+  return llvm::json::Object{{"relative_error", number_json(difference.relative())},
+                            {"cosine", number_json(difference.cosine())}};
 }
 
 llvm::json::Value report_json(const Arguments& arguments, const QuantizationReport& report) {
@@ -74,7 +77,7 @@ llvm::json::Value report_json(const Arguments& arguments, const QuantizationRepo
     object["precision"] = layer.is_int8 ? "int8" : "float";
     object["can_be_int8"] = layer.can_be_int8;
     object["range"] = layer.range;
-    if (layer.own_error >= 0) object["own_error"] = layer.own_error;
+    if (layer.own_error >= 0) object["own_error"] = number_json(layer.own_error);
     layers.push_back(std::move(object));
   }
   for (const QuantizationReport::Output& output : report.outputs) {
@@ -90,10 +93,19 @@ llvm::json::Value report_json(const Arguments& arguments, const QuantizationRepo
   all["networks_run"] = report.runs;
   all["layers"] = std::move(layers);
   all["outputs"] = std::move(outputs);
+  if (!report.notes.empty()) all["notes"] = llvm::json::Array(report.notes);
   return all;
 }
 
 std::string number(double value) { return general_text(value, kErrorDigits); }
+
+// The error and the cosine of a result. Results with different numbers of rows have none.
+std::string error_text(const Difference& difference) {
+  return difference.has_same_size ? number(difference.relative()) : "none";
+}
+std::string cosine_text(const Difference& difference) {
+  return difference.has_same_size ? number(difference.cosine()) : "none";
+}
 
 void print_report(const QuantizationReport& report) {
   const bool has_own = llvm::any_of(report.layers, [](const QuantizedLayer& l) { return l.own_error >= 0; });
@@ -112,16 +124,17 @@ void print_report(const QuantizationReport& report) {
   print("layer", "precision", "range", "own error", "relative error", "cosine");
   for (const QuantizedLayer& layer : report.layers) {
     print(layer.name, layer.is_int8 ? "int8" : "float", number(layer.range),
-          layer.own_error < 0 ? "" : number(layer.own_error), number(layer.difference.relative()),
-          number(layer.difference.cosine()));
+          layer.own_error < 0 ? "" : number(layer.own_error), error_text(layer.difference),
+          cosine_text(layer.difference));
   }
   llvm::outs() << "\n"
                << counted(static_cast<int64_t>(int8), "convolution") << " of " << report.layers.size()
                << (int8 == 1 ? " computes" : " compute") << " in 8 bits\n";
   for (const QuantizationReport::Output& output : report.outputs) {
-    llvm::outs() << "output " << output.name << ": relative error " << number(output.difference.relative())
-                 << ", cosine " << number(output.difference.cosine()) << "\n";
+    llvm::outs() << "output " << output.name << ": relative error " << error_text(output.difference)
+                 << ", cosine " << cosine_text(output.difference) << "\n";
   }
+  for (const std::string& note : report.notes) llvm::outs() << "note: " << note << "\n";
 }
 
 /// Writes the weights that the network uses as `minuet weights convert` does.

@@ -92,6 +92,8 @@ double Magnitudes::squared_error(double range) const {
 }
 
 void Difference::add(llvm::ArrayRef<float> reference, llvm::ArrayRef<float> given) {
+  if (given.size() != reference.size()) has_same_size = false;
+  if (!has_same_size) return;
   for (size_t i = 0; i < reference.size(); ++i) {
     const auto a = static_cast<double>(reference[i]), b = static_cast<double>(given[i]);
     squared_error += (b - a) * (b - a);
@@ -102,12 +104,14 @@ void Difference::add(llvm::ArrayRef<float> reference, llvm::ArrayRef<float> give
 }
 
 double Difference::relative() const {
+  if (!has_same_size) return std::numeric_limits<double>::infinity();
   if (squared_error == 0) return 0;
   if (squared_reference == 0) return std::numeric_limits<double>::infinity();
   return std::sqrt(squared_error / squared_reference);
 }
 
 double Difference::cosine() const {
+  if (!has_same_size) return std::numeric_limits<double>::quiet_NaN();
   if (squared_reference == 0 || squared_given == 0) return 1;
   return product / std::sqrt(squared_reference * squared_given);
 }

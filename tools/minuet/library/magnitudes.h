@@ -49,12 +49,14 @@ class Magnitudes {
 /// Compares numbers with reference numbers, in float64.
 struct Difference {
   double squared_error = 0, squared_reference = 0, squared_given = 0, product = 0;
+  /// Is false if there were more numbers on one side. Then no number is compared with its own reference.
+  bool has_same_size = true;
 
   void add(llvm::ArrayRef<float> reference, llvm::ArrayRef<float> given);
   /// Returns the norm of the errors, divided by that of the reference numbers. It is 0 if both are 0, and
-  /// infinite if only the latter is.
+  /// infinite if only the latter is, or if the sizes differ.
   double relative() const;
-  /// Returns the cosine of the angle between both, or 1 if one of them is 0.
+  /// Returns the cosine of the angle between both, or 1 if one of them is 0, or NaN if the sizes differ.
   double cosine() const;
 };
 

@@ -24,6 +24,18 @@ llvm::StringRef layer_of(const minuet_tensor_info& output) {
   return name.consume_front(kLayerOutput) ? name : llvm::StringRef();
 }
 
+/// Says why an output has no error.
+std::string note_of_rows(const minuet_tensor_info& output, llvm::ArrayRef<float> reference,
+                         llvm::ArrayRef<float> given) {
+  const auto rows = [&](llvm::ArrayRef<float> values) {
+    return static_cast<int64_t>(values.size()) / output.channels;
+  };
+  return llvm::formatv(
+      "'{0}' has {1} in floating numbers and {2} in 8 bits, because the network chooses voxels "
+      "by scores: no error",
+      output.name, counted(rows(reference), "row"), rows(given));
+}
+
 /// Calls `call` with a buffer that is large enough for the text that it writes, and returns the text.
 llvm::Expected<std::string> text_of(const std::function<minuet_status(char*, size_t, size_t*)>& call) {
   size_t needed = 0;
@@ -261,7 +273,11 @@ class Search {
       MINUET_ASSIGN(const HostOutputs values, run.run(quantizer_.clouds()[cloud]));
       for (size_t i = 0; i < values.size(); ++i) {
         all.add(references_[cloud][i], values[i]);
-        if (report != nullptr) report->outputs[i].difference.add(references_[cloud][i], values[i]);
+        if (report == nullptr) continue;
+        QuantizationReport::Output& output = report->outputs[i];
+        if (values[i].size() != references_[cloud][i].size() && output.difference.has_same_size)
+          report->notes.push_back(note_of_rows(run.infos()[i], references_[cloud][i], values[i]));
+        output.difference.add(references_[cloud][i], values[i]);
       }
     }
     return all;

@@ -28,7 +28,8 @@ struct QuantizedLayer {
   double range = 0;
   bool can_be_int8 = false, is_int8 = false;
   /// Holds the relative error of the network's outputs if this layer alone computes in 8 bits. It is below 0
-  /// if it was not measured, because there is no error budget or the layer alone cannot.
+  /// if it was not measured, because there is no error budget or the layer alone cannot. It is infinite if
+  /// an output then has another number of rows.
   double own_error = -1;
   /// Compares the layer's result in the quantized network with that in the floating one.
   Difference difference;
@@ -44,6 +45,8 @@ struct QuantizationReport {
   };
   std::vector<Output> outputs;
   Difference all_outputs;
+  /// Says for each output that has another number of rows in the quantized network why it has no error.
+  std::vector<std::string> notes;
   std::string description;  ///< Holds the JSON text of the quantized network.
   int runs = 0;             ///< Counts the networks that were run.
 };

@@ -205,6 +205,32 @@ TEST_F(QuantizeCli, ABudgetLeavesTheWorstLayersOut) {
   EXPECT_EQ(error_of({"--error-budget", std::to_string(2 * largest)}, some), largest);
 }
 
+/// A network whose scores decide which voxels its outputs have: 8 bits change some of the scores' signs.
+TEST_F(QuantizeCli, ResultsWithOtherRowsHaveNoError) {
+  const auto quantize_autoencoder = [&](const std::vector<std::string>& more) {
+    const std::string json = folder_.path("rows.json");
+    const Finished finished =
+        minuet({"quantize", "shape_autoencoder", "--random-weights", "--clouds", cloud_, "--device", "cpu",
+                "--voxel-size", "0.1", "--in-channels", "4", "--channels", "8,8,8,16,16,16,8,8,16,16,8",
+                "--output", folder_.path("q.json"), "--json", json},
+               more);
+    EXPECT_EQ(finished.code, 0) << finished.err;
+    return std::make_pair(finished.out, json_in(json));
+  };
+  const auto [out, report] = quantize_autoencoder({});
+  EXPECT_THAT(out, AllOf(HasSubstr("output decoded: relative error none, cosine none"),
+                         HasSubstr("note: 'decoded' has "),
+                         HasSubstr(" in 8 bits, because the network chooses voxels by scores: no error\n")));
+  EXPECT_FALSE(report.getArray("notes")->empty());
+  EXPECT_EQ(report.get("relative_error")->kind(), llvm::json::Value::Null);
+  EXPECT_EQ(layers_of(report).at("decoder.output").get("cosine")->kind(), llvm::json::Value::Null);
+  EXPECT_GT(*layers_of(report).at("decoder.input").getNumber("relative_error"), 0);
+  // Other rows are beyond every budget.
+  const llvm::json::Object within = quantize_autoencoder({"--error-budget", "0.04"}).second;
+  EXPECT_EQ(within.get("notes"), nullptr);
+  EXPECT_LE(*within.getNumber("relative_error"), 0.04);
+}
+
 TEST_F(QuantizeCli, NamedLayersStayFloating) {
   const Finished finished =
       quantize({"--float", "r.conv1,last", "--output", folder_.path("q.json"), "--json", "-"});

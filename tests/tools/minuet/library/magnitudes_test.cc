@@ -111,5 +111,24 @@ TEST(Difference, ErrorsAndCosines) {
   EXPECT_TRUE(std::isinf(from_zero.relative()));
 }
 
+TEST(Difference, OtherSizesHaveNoError) {
+  const std::vector<float> three{1, 2, 3}, two{1, 2};
+  for (const bool is_shorter : {true, false}) {
+    Difference difference;
+    difference.add(two, two);
+    EXPECT_EQ(difference.relative(), 0);
+    if (is_shorter) {
+      difference.add(three, two);
+    } else {
+      difference.add(two, three);
+    }
+    EXPECT_FALSE(difference.has_same_size);
+    EXPECT_EQ(difference.relative(), std::numeric_limits<double>::infinity());
+    EXPECT_TRUE(std::isnan(difference.cosine()));
+    difference.add(three, three);
+    EXPECT_TRUE(std::isinf(difference.relative())) << "numbers that fit do not make up for it";
+  }
+}
+
 }  // namespace
 }  // namespace minuet::tool
