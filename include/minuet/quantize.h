@@ -34,8 +34,8 @@ MINUET_API minuet_status minuet_plan_observe(minuet_plan* plan, char* buffer, si
  * ranges[i] is the largest magnitude of the convolution's result, from 1e-30 to 1e30, or 0 if it is unknown;
  * the result is then never stored in 8 bits. is_int8[i] is 1 if the convolution shall compute in 8 bits, and
  * 0 if not; the call sets it to 0 for those that cannot, because they have groups, or because what they read
- * has floating numbers: an input of the network, or a result without a range or of another op than a
- * convolution or one that only moves features.
+ * has floating numbers: an input of the network, or a result without a range, of a convolution with groups,
+ * or of another op than a convolution or one that only moves features.
  *
  * INVALID_ARGUMENT: the plan is of a single op, no convolution has the name, or it is listed twice. */
 MINUET_API minuet_status minuet_plan_quantize(minuet_plan* plan, const char* const* layers,

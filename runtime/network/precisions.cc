@@ -157,6 +157,11 @@ class PrecisionAssignment {
                                                "which computes in floating numbers: set its "
                                                "\"precision\" to \"float\"");
       }
+      if (convolution_of(layer)->groups > 1) {
+        return fault_of(forms.int8_reader, of_result(layer) +
+                                               "which has groups, and no kernel with groups writes 8-bit "
+                                               "numbers: set its \"precision\" to \"float\"");
+      }
       if (layer.output_range > 0) continue;
       return fault_of(forms.int8_reader, of_result(layer) +
                                              "which has no \"output_range\": give the largest magnitude "

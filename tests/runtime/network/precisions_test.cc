@@ -182,6 +182,9 @@ TEST(Precisions, WhatCannotBeIsRefusedWithItsPlace) {
       {block("a", kInt8), fields, "layers[0].precision: block a: ", "the network's input \"input\""},
       {bare + block("b", kInt8), fields,
        "layers[1].precision: block b: ", "\"a\", which has no \"output_range\""},
+      {a + block("dw", R"("groups": 8, )" + range(1)) +
+           R"(, {"op": "max_pool", "name": "p", "kernel_size": 3}, )" + block("b", kInt8),
+       fields, "layers[3].precision: block b: ", "\"dw\", which has groups"},
       {a + R"({"op": "average_pool", "name": "p", "kernel_size": 3}, )" + block("b", kInt8), fields,
        "layers[2].precision: block b: ", "\"p\", which computes in floating numbers"},
       {a + R"({"op": "residual", "name": "r", "out_channels": 8, "precision": "int8"})", fields,
@@ -203,6 +206,16 @@ TEST(Precisions, WhatCannotBeIsRefusedWithItsPlace) {
   }
 }
 
+/// A convolution with groups computes in floating numbers beside those of 8 bits, and reads what they write.
+TEST(Precisions, AConvolutionWithGroupsKeepsFloatingNumbers) {
+  const Program program =
+      built(block("a", range(2) + R"(, "output": "x")") + "," + block("dw", R"("groups": 8, )" + range(2)) +
+            "," + block("b", std::string(kInt8) + R"(, "input": "x")"));
+  EXPECT_FALSE(has_integers(convolution(program, "dw")));
+  EXPECT_TRUE(convolution(program, "a").second_output);
+  EXPECT_EQ(convolution(program, "b").input_type, DType::U8);
+}
+
 // ---- descriptions of quantized networks
 
 constexpr const char* kNetwork = R"({"name": "n", "ndim": 3, "in_channels": 4, "layers": [
@@ -211,6 +224,7 @@ constexpr const char* kNetwork = R"({"name": "n", "ndim": 3, "in_channels": 4, "
     {"op": "residual", "name": "s", "out_channels": 16},
     {"op": "batch_norm", "name": "n"}, {"op": "relu"},
     {"op": "block", "name": "g", "out_channels": 16, "groups": 16},
+    {"op": "linear", "name": "h", "out_channels": 16},
     {"op": "average_pool", "name": "p", "kernel_size": 2, "stride": 2},
     {"op": "linear", "name": "l", "out_channels": 4}]})";
 
@@ -226,7 +240,7 @@ TEST(Precisions, ObservedNetworksGiveTheResultsOfAllConvolutions) {
   const NetworkDescription observed = llvm::cantFail(observe_network(network, plain));
   EXPECT_THAT(observed.outputs,
               ElementsAre("output", "layer:a", "layer:r.conv1", "layer:r.conv2", "layer:s.conv1",
-                          "layer:s.shortcut", "layer:s.conv2", "layer:g", "layer:l"));
+                          "layer:s.shortcut", "layer:s.conv2", "layer:g", "layer:h", "layer:l"));
   const NetworkDescription again = llvm::cantFail(parse_network(print_network(observed)));
   const Program program = program_of(again);
   ASSERT_EQ(program.layers.size(), plain.layers.size());
@@ -246,7 +260,7 @@ TEST(Precisions, ObservedNetworksGiveTheResultsOfAllConvolutions) {
 TEST(Precisions, QuantizedNetworksComputeInEightBitsWhatTheyCan) {
   const NetworkDescription network = llvm::cantFail(parse_network(kNetwork));
   std::vector<LayerPrecision> precisions;
-  for (const char* name : {"a", "r.conv1", "r.conv2", "s.conv1", "s.shortcut", "s.conv2", "g", "l"})
+  for (const char* name : {"a", "r.conv1", "r.conv2", "s.conv1", "s.shortcut", "s.conv2", "g", "h", "l"})
     precisions.push_back({name, 2});
   const NetworkDescription quantized = llvm::cantFail(quantize_network(network, kNoHead, precisions));
   std::string taken;
@@ -256,7 +270,7 @@ TEST(Precisions, QuantizedNetworksComputeInEightBitsWhatTheyCan) {
   const Program program = program_of(llvm::cantFail(parse_network(printed)));
   EXPECT_EQ(convolution(program, "s.conv2").input_type, DType::U8);
   EXPECT_EQ(convolution(program, "s.conv2").residual_type, DType::S8);
-  EXPECT_FALSE(has_integers(convolution(program, "l")));
+  for (const char* name : {"g", "h", "l"}) EXPECT_FALSE(has_integers(convolution(program, name))) << name;
   EXPECT_EQ(convolution(program, "a").output_type, DType::U8);
   // An exclusion leaves the others as they are.
   precisions[1] = {"r.conv1", 2, false};

@@ -20,11 +20,11 @@ Choose clouds that are like those that you will run: numbers beyond a range are 
 largest magnitude, `percentile` one that most numbers do not exceed, and `mse` the range whose 8-bit numbers
 have the least mean squared error.
 
-Every convolution computes in 8 bits that can: that has no groups, and that reads results of convolutions, also
-through concats, poolings by maximum and other ops that only move features. Convolutions that read an input of
-the network keep floating numbers. With --error-budget, the convolutions with the largest errors keep them too,
-until the relative error of the outputs on these clouds is within the budget. The error of a convolution is
-that of the outputs if it alone computes in 8 bits.
+Every convolution computes in 8 bits that can: that has no groups, and that reads results of convolutions
+without groups, also through concats, poolings by maximum and other ops that only move features. Convolutions
+that read an input of the network keep floating numbers. With --error-budget, the convolutions with the largest
+errors keep them too, until the relative error of the outputs on these clouds is within the budget. The error
+of a convolution is that of the outputs if it alone computes in 8 bits.
 
 The table has, for each convolution: whether it computes in 8 bits, the range of its result, the error of its
 own (with --error-budget), and the relative error and the cosine of its result in the whole network. A relative
