@@ -58,8 +58,8 @@ def _check_names(floating: Collection[str]) -> None:
 
 
 def _range(values: np.ndarray, percentile: float) -> float:
-    """Returns the range of magnitudes. It is 0 only if all of them are: a percentile of 0 would be no range, so that the
-    least number above 0 counts then."""
+    """Returns the range of magnitudes. It is 0 only if all of them are: a percentile of 0 would be no range, so that
+    the least number above 0 counts then."""
     positive = values[values > 0]
     if not positive.size:
         return 0.0

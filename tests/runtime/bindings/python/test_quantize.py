@@ -90,7 +90,7 @@ def test_mistakes(context, device, clouds):
     for percentile in (49, 101, float("nan")):
         with pytest.raises(ValueError, match="give one from 50 to 100"):
             minuet.quantize(context, device, clouds, "minkunet42", channels=CHANNELS, percentile=percentile)
-    with pytest.raises(TypeError, match="give a list of names, \\['stem.0'\\]"):
+    with pytest.raises(TypeError, match=r"give a list of names, \['stem.0'\]"):
         minuet.quantize(context, device, clouds, "minkunet42", channels=CHANNELS, floating="stem.0")
     wild = [(clouds[0][0], clouds[0][1].copy())]
     wild[0][1][0, 0] = np.inf
