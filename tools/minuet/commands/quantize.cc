@@ -57,6 +57,10 @@ llvm::Expected<std::vector<VoxelCloud>> read_clouds(const Arguments& arguments, 
     MINUET_ASSIGN(VoxelCloud voxels, in_file(cloud.name, make_unturned(cloud, voxelizer)));
     all.push_back(std::move(voxels));
   }
+  if (llvm::all_of(all, [](const VoxelCloud& voxels) { return voxels.count() == 0; })) {
+    return bad_input("no cloud has a voxel, so that there are no ranges: give clouds with points{0}",
+                     arguments.range.empty() ? "" : " within --range");
+  }
   return all;
 }
 
@@ -164,6 +168,11 @@ llvm::Error quantize_command(const Arguments& arguments) {
     weights_file.emplace(std::move(file));
   }
   MINUET_ASSIGN(OutputFile description_file, OutputFile::open(description));
+  std::optional<OutputFile> json_file;
+  if (!arguments.json.empty() && arguments.json != "-") {
+    MINUET_ASSIGN(OutputFile file, OutputFile::open(arguments.json));
+    json_file.emplace(std::move(file));
+  }
 
   MINUET_ASSIGN(const Session session, open_session({arguments.cache}, arguments.device));
   MINUET_ASSIGN(const minuet_dtype dtype, dtype_for(arguments.dtype, session.facts.is_cpu()));
@@ -191,7 +200,7 @@ llvm::Error quantize_command(const Arguments& arguments) {
       llvm::outs() << text;
       return llvm::Error::success();
     }
-    MINUET_TRY(write_file(arguments.json, text));
+    MINUET_TRY(json_file->write(text));
   }
   print_report(report);
   llvm::outs() << description << "\n";

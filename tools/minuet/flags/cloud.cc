@@ -1,22 +1,10 @@
 #include <CLI/CLI.hpp>
-#include <cmath>
 
 #include "tools/minuet/base/error.h"
-#include "tools/minuet/cloud/readers/scalar.h"
 #include "tools/minuet/flags/flags.h"
 #include "tools/minuet/flags/rules.h"
 
 namespace minuet::tool {
-namespace {
-
-const CLI::Validator kFinite(
-    [](const std::string& text) {
-      const std::optional<double> value = parse_double(text);
-      return value && std::isfinite(*value) ? std::string() : "'" + text + "' is not a finite number";
-    },
-    "");
-
-}  // namespace
 
 void add_file_columns(CLI::App& app, ColumnOptions& columns) {
   add_count(app, "--columns", columns.columns, 3, 1024,
@@ -79,7 +67,7 @@ void add_cloud(CLI::App& app, InputOptions& input) {
       ->delimiter(',')
       ->expected(3)
       ->allow_extra_args(false)
-      ->check(kFinite)
+      ->check(kNumber)
       ->type_name("X,Y,Z");
   app.add_flag("--skip-invalid", input.skip_invalid, "drop (and count) points with NaN or infinite numbers");
 }

@@ -42,7 +42,7 @@ Examples:
 void add_quantize(CLI::App& quantize, Arguments& arguments) {
   quantize.footer(kQuantizeFooter);
   add_value(quantize, "NETWORK", arguments.network.network, "NAME|FILE",
-            "network to quantize: the name of a shipped one, or a JSON file of floating convolutions")
+            "network to quantize: the name of a shipped one, or a JSON file")
       ->required();
   add_list(
       quantize, "--clouds,--cloud", arguments.clouds, "NAME|FILE",
@@ -53,6 +53,8 @@ void add_quantize(CLI::App& quantize, Arguments& arguments) {
   add_range(quantize, arguments.range);
   add_channels(quantize, arguments.network);
   add_weights(quantize, arguments.network);
+  quantize.get_option("--weights")
+      ->description("safetensors file or PyTorch checkpoint; needed unless --random-weights is given");
   quantize
       .add_flag("--random-weights", arguments.random_weights,
                 "quantize with random weights, for measurements of time; --output is a .json file then")

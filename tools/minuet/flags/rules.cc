@@ -1,6 +1,8 @@
 #include "tools/minuet/flags/rules.h"
 
 #include <charconv>
+#include <cmath>
+#include <optional>
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -53,7 +55,13 @@ const CLI::Validator kWholeNumber(
     "");
 
 const CLI::Validator kNumber(
-    [](std::string& text) { return text.empty() || parse_double(text) ? std::string() : parse_error(text); },
+    [](std::string& text) {
+      // An empty text is no error here, because refuse_empty_values() refuses it.
+      if (text.empty()) return std::string();
+      const std::optional<double> value = parse_double(text);
+      if (!value) return parse_error(text);
+      return std::isfinite(*value) ? std::string() : "'" + text + "' is not a finite number";
+    },
     "");
 
 const CLI::Validator kDecimal(

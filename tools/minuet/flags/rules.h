@@ -16,7 +16,7 @@ extern const CLI::Validator kWholeNumber;
 /// because CLI11 would read a number with leading zeros as octal.
 extern const CLI::Validator kDecimal;
 
-/// Refuses the value of a flag if it is not a real number, and changes nothing otherwise.
+/// Refuses the value of a flag if it is not a finite number, and changes nothing otherwise.
 extern const CLI::Validator kNumber;
 
 /// Adds a flag with a value. Help texts show `type` as its placeholder.

@@ -109,6 +109,10 @@ class Quantizer {
     network_.channels.clear();
     network_.shape.clear();
     network_.in_channels = 0;
+    // A network that computes in 8 bits already is taken without its precisions.
+    std::vector<QuantizedLayer> none;
+    MINUET_ASSIGN(const std::string floating, describe(none, {}));
+    MINUET_ASSIGN(plan_, open(floating));
     return llvm::Error::success();
   }
 
@@ -346,6 +350,13 @@ llvm::Expected<QuantizationReport> quantize_network(const Session& session, minu
   MINUET_TRY(search.calibrate(report));
   MINUET_TRY(search.choose(report));
   MINUET_TRY(search.compare(report));
+  const double error = report.all_outputs.relative();
+  if (choice.error_budget > 0 && !(error <= choice.error_budget)) {
+    return bad_input(
+        "the relative error of the outputs is {0}, which is above --error-budget {1} whatever keeps floating "
+        "numbers: give a larger budget, or another --dtype",
+        real(error), real(choice.error_budget));
+  }
   report.runs = quantizer.runs();
   return report;
 }

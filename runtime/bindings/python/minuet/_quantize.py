@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -53,6 +52,20 @@ def observe(plan: Plan) -> str:
         return _text("minuet_plan_observe", pointer)
 
 
+def _check_names(floating: Collection[str]) -> None:
+    if isinstance(floating, str):
+        raise TypeError(f"floating is the string {floating!r}: give a list of names, [{floating!r}]")
+
+
+def _range(values: np.ndarray, percentile: float) -> float:
+    """Returns the range of magnitudes. It is 0 only if all of them are: a percentile of 0 would be no range, so that
+    the least number above 0 counts then."""
+    positive = values[values > 0]
+    if not positive.size:
+        return 0.0
+    return max(float(np.percentile(values, percentile)), float(positive.min()))
+
+
 def with_ranges(plan: Plan, ranges: Mapping[str, float], floating: Collection[str] = ()) -> Quantized:
     """Describes the plan's network with these ranges of its convolutions, which compute in 8 bits where they can.
 
@@ -61,6 +74,7 @@ def with_ranges(plan: Plan, ranges: Mapping[str, float], floating: Collection[st
         ranges: for each convolution, as observe() names it without "layer:", the largest magnitude of its result, or 0.
         floating: the convolutions that keep floating numbers.
     """
+    _check_names(floating)
     unknown = sorted(set(floating) - set(ranges))
     if unknown:
         raise ValueError(f"floating names {', '.join(unknown)}, which ranges has not: use {', '.join(ranges)}")
@@ -70,7 +84,9 @@ def with_ranges(plan: Plan, ranges: Mapping[str, float], floating: Collection[st
     wanted = [int(name not in floating) for name in names]
     is_int8 = (ctypes.c_int32 * len(names))(*wanted)
     with using(plan) as (pointer,):
-        description = _text("minuet_plan_quantize", pointer, encoded, numbers, is_int8, len(names))
+        # An empty list is null.
+        lists = (encoded, numbers, is_int8) if names else (None, None, None)
+        description = _text("minuet_plan_quantize", pointer, *lists, len(names))
     layers = zip(names, ranges.values(), is_int8, strict=True)
     return Quantized(description, tuple(QuantizedLayer(name, range_, bool(flag)) for name, range_, flag in layers))
 
@@ -102,18 +118,25 @@ def quantize(
         network: all else that Plan.network takes: description, weights, dtype and so on.
 
     Raises:
-        ValueError: there is no cloud, or a result is infinite or NaN.
+        TypeError: floating is a string.
+        ValueError: no cloud has a voxel, percentile is not from 50 to 100, or a result is infinite or NaN.
     """
-    plan = Plan.network(context, name, **network)
+    _check_names(floating)
+    if not 50 <= percentile <= 100:
+        raise ValueError(f"percentile is {percentile}: give one from 50 to 100")
+    given = Plan.network(context, name, **network)
     kept = ("dtype", "weights", "seed", "weights_order", "allow_unused", "weights_prefix", "weights_map", "weights_key",
             "dataflow", "allow_non_finite_parameters")  # fmt: skip
     # The description has the other options.
-    observed = Plan.network(context, description=observe(plan), **{key: network[key] for key in kept if key in network})
+    options = {key: network[key] for key in kept if key in network}
+    # A network that computes in 8 bits already is taken without its precisions.
+    plan = Plan.network(context, description=with_ranges(given, {}).description, **options)
+    observed = Plan.network(context, description=observe(plan), **options)
     observed.load(device)
     outputs = [item.name for item in observed.outputs]
     ranges = {item.removeprefix(LAYER_OUTPUT): 0.0 for item in outputs if item.startswith(LAYER_OUTPUT)}
     execution = Execution(observed, device, batch_size=batch_size)
-    count = 0
+    count = rows = 0
     for coordinates, features in clouds:
         execution.prepare(device.to_device(coordinates))
         results = execution.run(device.to_device(features))
@@ -122,11 +145,13 @@ def quantize(
                 continue
             layer = item.removeprefix(LAYER_OUTPUT)
             values = np.abs(np.asarray(device.to_host(result)).astype(np.float32))
-            largest = float(np.percentile(values, percentile)) if values.size else 0.0
-            if not math.isfinite(largest):
+            if not np.isfinite(values).all():
                 raise ValueError(f"the result of {layer} is infinite or NaN on cloud {count}: use another dtype")
-            ranges[layer] = max(ranges[layer], largest)
+            ranges[layer] = max(ranges[layer], _range(values, percentile))
         count += 1
+        rows += len(coordinates)
     if count == 0:
         raise ValueError("clouds is empty: give at least one")
+    if rows == 0:
+        raise ValueError("no cloud has a voxel, so that there are no ranges: give clouds with voxels")
     return with_ranges(plan, ranges, floating)

@@ -58,6 +58,15 @@ def test_layers_stay_floating(context, device, clouds):
     assert relative_error(wanted, run(context, device, clouds[0], description=quantized.description, seed=3)) < 0.3
 
 
+def test_a_quantized_network_is_quantized_anew(context, device, clouds):
+    network = {"channels": CHANNELS, "seed": 3}
+    wanted = minuet.quantize(context, device, clouds, "minkunet42", **network)
+    narrow = minuet.quantize(context, device, clouds, "minkunet42", percentile=60, **network)
+    again = minuet.quantize(context, device, clouds, description=narrow.description, seed=3)
+    assert narrow.description != wanted.description
+    assert again == wanted
+
+
 def test_ranges_of_the_caller(context):
     plan = minuet.Plan.network(
         context,
@@ -75,7 +84,21 @@ def test_ranges_of_the_caller(context):
 def test_mistakes(context, device, clouds):
     with pytest.raises(ValueError, match="clouds is empty"):
         minuet.quantize(context, device, [], "minkunet42", channels=CHANNELS)
+    empty = [(np.zeros((0, 4), np.int32), np.zeros((0, 4), np.float32))]
+    with pytest.raises(ValueError, match="no cloud has a voxel"):
+        minuet.quantize(context, device, empty, "minkunet42", channels=CHANNELS)
+    for percentile in (49, 101, float("nan")):
+        with pytest.raises(ValueError, match="give one from 50 to 100"):
+            minuet.quantize(context, device, clouds, "minkunet42", channels=CHANNELS, percentile=percentile)
+    with pytest.raises(TypeError, match=r"give a list of names, \['stem.0'\]"):
+        minuet.quantize(context, device, clouds, "minkunet42", channels=CHANNELS, floating="stem.0")
+    wild = [(clouds[0][0], clouds[0][1].copy())]
+    wild[0][1][0, 0] = np.inf
+    with pytest.raises(ValueError, match="is infinite or NaN on cloud 0"):
+        minuet.quantize(context, device, wild, "minkunet42", channels=CHANNELS, percentile=50)
     plan = minuet.Plan.network(context, "minkunet42", channels=CHANNELS)
+    with pytest.raises(TypeError, match="give a list of names"):
+        minuet.with_ranges(plan, {"stem.0": 1.0}, "stem.0")
     with pytest.raises(ValueError, match="floating names none, which ranges has not"):
         minuet.with_ranges(plan, {"stem.0": 1.0}, ["none"])
     with pytest.raises(minuet.InvalidArgumentError, match='no convolution "none"'):

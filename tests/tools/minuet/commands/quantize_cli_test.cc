@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "runtime/weights/safetensors_writer.h"
 #include "tests/support/random.h"
@@ -242,6 +243,19 @@ TEST_F(QuantizeCli, NamedLayersStayFloating) {
   for (const auto& [name, layer] : layers) EXPECT_LT(*layer.getNumber("relative_error"), 0.08) << name;
 }
 
+/// A network that has ranges already is calibrated in floating numbers, as the network that it was made of.
+TEST_F(QuantizeCli, AQuantizedNetworkIsQuantizedAnew) {
+  const std::string first = folder_.path("first.json"), second = folder_.path("second.json");
+  ASSERT_EQ(quantize({"--output", first, "--calibration", "percentile", "--percentile", "60"}).code, 0);
+  ASSERT_EQ(quantize({"--output", second}).code, 0);
+  const Finished again = minuet({"quantize", first, "--weights", weights_, "--clouds", cloud_, "--device",
+                                 "cpu", "--output", folder_.path("again.json")},
+                                {});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(contents(first), contents(second));
+  EXPECT_EQ(contents(folder_.path("again.json")), contents(second));
+}
+
 TEST_F(QuantizeCli, MistakesAreRefused) {
   const std::string output = folder_.path("q.safetensors");
   const auto refused = [&](const Finished& finished, const std::string& words) {
@@ -256,6 +270,16 @@ TEST_F(QuantizeCli, MistakesAreRefused) {
   refused(quantize({"--output", output, "--calibration", "entropy"}), "is not one of max, percentile, mse");
   refused(quantize({"--output", output, "--percentile", "101"}), "--percentile");
   refused(quantize({"--output", output, "--error-budget", "0"}), "--error-budget");
+  for (const char* const number : {"nan", "inf", "1e999"}) {
+    const std::string words = "'" + std::string(number) + "' is not a finite number";
+    refused(quantize({"--output", output, "--error-budget", number}), words);
+    refused(quantize({"--output", output, "--percentile", number}), words);
+    refused(minuet({"tune", "run", "--device", "cpu", "--network", network_, "--budget", number}, {}), words);
+  }
+  refused(quantize({"--output", output, "--range", "50,50,50,60,60,60"}), "no cloud has a voxel");
+  const std::string missing = folder_.path("missing/r.json");
+  refused(quantize({"--output", output, "--json", missing}), "missing");
+  EXPECT_FALSE(std::filesystem::exists(output)) << "--json is opened before the work";
   const auto without_weights = [&](const std::vector<std::string>& more) {
     return minuet({"quantize", network_, "--clouds", cloud_, "--device", "cpu"}, more);
   };
@@ -264,7 +288,8 @@ TEST_F(QuantizeCli, MistakesAreRefused) {
   EXPECT_EQ(without_weights({"--output", folder_.path("q.json"), "--random-weights"}).code, 0);
   refused(minuet({"quantize", network_, "--weights", weights_, "--output", output}, {}), "--clouds");
   EXPECT_THAT(minuet({"quantize", "--help"}, {}).out,
-              HasSubstr("Every convolution computes in 8 bits that can"));
+              AllOf(HasSubstr("Every convolution computes in 8 bits that can"),
+                    testing::Not(HasSubstr("default: seeded random weights"))));
 }
 
 }  // namespace
