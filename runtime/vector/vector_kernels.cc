@@ -230,8 +230,8 @@ void add_integer_row(const Input* input, const signed char* weights, i32* sums, 
   // Four inputs at a time, so that a sum is loaded and stored once for them. Unsigned sums may wrap around.
   for (; c + 4 <= in; c += 4) {
     const signed char* const w = weights + c * out;
-    const auto a = static_cast<i32>(input[c]), b = static_cast<i32>(input[c + 1]),
-               d = static_cast<i32>(input[c + 2]), e = static_cast<i32>(input[c + 3]);
+    // The plus signs convert to i32.
+    const i32 a = +input[c], b = +input[c + 1], d = +input[c + 2], e = +input[c + 3];
     if ((a | b | d | e) == 0) continue;
     for (i64 o = 0; o < out; ++o) {
       const i32 products = a * w[o] + b * w[out + o] + d * w[2 * out + o] + e * w[3 * out + o];
@@ -239,7 +239,7 @@ void add_integer_row(const Input* input, const signed char* weights, i32* sums, 
     }
   }
   for (; c < in; ++c) {
-    const auto a = static_cast<i32>(input[c]);
+    const i32 a = +input[c];
     for (i64 o = 0; o < out; ++o)
       sums[o] = static_cast<i32>(static_cast<u32>(sums[o]) + static_cast<u32>(a * weights[c * out + o]));
   }
