@@ -1,24 +1,17 @@
 // This file converts vectors of features, whose elements may be 8-bit integers, to fp32 and back.
 #pragma once
 
-#include "kernels_templates/core/vector.h"
+#include "kernels_templates/core/vector_elements.h"
 #include "kernels_templates/shared/integer_functions.h"
 
 namespace minuet {
-
-/// Returns element i of a vector of elements of an integer type.
-template <DType T, i32 Bytes>
-MINUET_HD i32 integer_at(const Vector<Bytes>& vector, i32 i) {
-  const u32 bits = static_cast<u32>(vector.words[Bytes < 4 ? 0 : i / 4]) >> i % 4 * 8 & 0xffu;
-  return T == DType::U8 ? static_cast<i32>(bits) : static_cast<i32>(bits ^ 0x80u) - 0x80;
-}
 
 /// Converts the elements of a vector of type T, which may be an integer type, to fp32.
 template <DType T, i32 Bytes>
 MINUET_HD void to_numbers(const Vector<Bytes>& vector, float* values) {
   if constexpr (is_integer(T)) {
     MINUET_UNROLL
-    for (i32 i = 0; i < Bytes; ++i) values[i] = nearest_float(integer_at<T>(vector, i));
+    for (i32 i = 0; i < Bytes; ++i) values[i] = nearest_float(integer_of<T>(element_bits<1>(vector, i)));
   } else {
     to_floats<T>(vector, values);
   }
@@ -39,8 +32,9 @@ MINUET_HD u32 integer_word(const float* values) {
         : "=r"(word)
         : "r"(integers[1]), "r"(integers[0]), "r"(high));
   } else {
+    constexpr i32 kLeast = smallest_integer(T);
     MINUET_UNROLL
-    for (i32 i = 0; i < 4; ++i) integers[i] = integers[i] < -127 ? -127 : integers[i];
+    for (i32 i = 0; i < 4; ++i) integers[i] = integers[i] < kLeast ? kLeast : integers[i];
     asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, 0;" : "=r"(high) : "r"(integers[3]), "r"(integers[2]));
     asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;"
         : "=r"(word)

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels_templates/core/convert.h"
+#include "kernels_templates/shared/integer_functions.h"
 
 namespace minuet {
 
@@ -41,10 +42,7 @@ void mma_elements(const u32* words, float* elements) {
 /// Unpacks the words of a row or column into integers.
 template <DType T>
 void mma_integers(const u32* words, i32* elements) {
-  for (i32 e = 0; e < kMmaWords * 4; ++e) {
-    const u32 bits = words[e / 4] >> e % 4 * 8 & 0xffu;
-    elements[e] = T == DType::U8 ? static_cast<i32>(bits) : static_cast<i32>(bits ^ 0x80u) - 0x80;
-  }
+  for (i32 e = 0; e < kMmaWords * 4; ++e) elements[e] = integer_of<T>(words[e / 4] >> e % 4 * 8 & 0xffu);
 }
 /// Returns sum + a[0] * b[0] + a[1] * b[1] and so on modulo 2^32.
 inline i32 add_integer_products(i32 sum, const i32* a, const i32* b) {

@@ -18,9 +18,8 @@ MINUET_DEVICE void allow_next_launch() {
 /// Waits until all earlier launches have ended. A thread must call it before it reads or writes anything that
 /// another launch accesses, except for reads as in core/early_loads.h. At least one thread of every block
 /// must call it, also in blocks that end early. Otherwise the end of this launch would not imply the end of
-/// all launches before it. Data that other launches write must be
-/// read with fresh() or with `Fresh` loads (core/vector.h), because the compiler may move read-only loads in
-/// front of the wait.
+/// all launches before it. Data that other launches write must be read with fresh() or with `Fresh` loads
+/// (core/vector.h), because the compiler may move read-only loads in front of the wait.
 MINUET_DEVICE void wait_for_last_launch() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -22,7 +22,8 @@ namespace minuet {
 
 constexpr i32 kWarpgroup = 128;  // Gives the number of threads of a warpgroup.
 constexpr i32 kWgmmaRows = 64;
-/// Gives the number of contiguous bytes of the operand b along k, enough for two products.
+/// Gives the number of contiguous bytes of the operand b along k. A piece is enough for two products, and a
+/// half piece for one.
 constexpr i32 kWgmmaPiece = 64, kWgmmaHalfPiece = 32;
 constexpr i32 kWgmmaAtom = 512;  // Gives the alignment of the operand b in bytes.
 
@@ -184,6 +185,24 @@ void integer_wgmma_of_warpgroup(float* const* sums, const u32* const* a, u64 b) 
 #define MINUET_S7(c) MINUET_S6(c), MINUET_SUMS(c, 12)
 #define MINUET_S8(c) MINUET_S7(c), MINUET_SUMS(c, 14)
 
+// Emits the product of `Tiles` 8-column tiles. `types` holds the depth and the types of the instruction, `c`
+// is the constraint of a sum, and `scales` holds the last operands.
+#define MINUET_WGMMA(tiles, columns, types, d, s, operands, scales)                                       \
+  if constexpr (Tiles == tiles) {                                                                         \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" columns types " {" d "}, " operands ", 1" scales ";" \
+                 : s                                                                                      \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                   \
+  }
+#define MINUET_WGMMA_OF(types, c, scales)                                                      \
+  MINUET_WGMMA(2, "16", types, MINUET_D1, MINUET_S1(c), "{%8, %9, %10, %11}, %12", scales)     \
+  MINUET_WGMMA(4, "32", types, MINUET_D2, MINUET_S2(c), "{%16, %17, %18, %19}, %20", scales)   \
+  MINUET_WGMMA(6, "48", types, MINUET_D3, MINUET_S3(c), "{%24, %25, %26, %27}, %28", scales)   \
+  MINUET_WGMMA(8, "64", types, MINUET_D4, MINUET_S4(c), "{%32, %33, %34, %35}, %36", scales)   \
+  MINUET_WGMMA(10, "80", types, MINUET_D5, MINUET_S5(c), "{%40, %41, %42, %43}, %44", scales)  \
+  MINUET_WGMMA(12, "96", types, MINUET_D6, MINUET_S6(c), "{%48, %49, %50, %51}, %52", scales)  \
+  MINUET_WGMMA(14, "112", types, MINUET_D7, MINUET_S7(c), "{%56, %57, %58, %59}, %60", scales) \
+  MINUET_WGMMA(16, "128", types, MINUET_D8, MINUET_S8(c), "{%64, %65, %66, %67}, %68", scales)
+
 /// Starts a product. All threads of the warpgroup must call it together with the same `b`. T is F16, BF16 or
 /// TF32, as for mma(). `Tiles` is the number of 8-column tiles, even and at most 16. `a` must not change
 /// until wgmma_wait() returns.
@@ -191,32 +210,14 @@ template <DType T, i32 Tiles>
 MINUET_DEVICE void wgmma(float (&sums)[Tiles][4], const u32 (&a)[4], u64 b) {
   static_assert(Tiles % 2 == 0 && Tiles <= 16, "16 to 128 columns");
 #if defined(__CUDA_ARCH__)
-#define MINUET_WGMMA(tiles, columns, shape_and_types, d, s, operands, transposes)                  \
-  if constexpr (Tiles == tiles) {                                                                  \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" columns shape_and_types " {" d "}, " operands \
-                 ", 1, 1, 1" transposes ";"                                                        \
-                 : s                                                                               \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                            \
-  }
-#define MINUET_WGMMA_OF(types, transposes)                                                            \
-  MINUET_WGMMA(2, "16", types, MINUET_D1, MINUET_S1("+f"), "{%8, %9, %10, %11}, %12", transposes)     \
-  MINUET_WGMMA(4, "32", types, MINUET_D2, MINUET_S2("+f"), "{%16, %17, %18, %19}, %20", transposes)   \
-  MINUET_WGMMA(6, "48", types, MINUET_D3, MINUET_S3("+f"), "{%24, %25, %26, %27}, %28", transposes)   \
-  MINUET_WGMMA(8, "64", types, MINUET_D4, MINUET_S4("+f"), "{%32, %33, %34, %35}, %36", transposes)   \
-  MINUET_WGMMA(10, "80", types, MINUET_D5, MINUET_S5("+f"), "{%40, %41, %42, %43}, %44", transposes)  \
-  MINUET_WGMMA(12, "96", types, MINUET_D6, MINUET_S6("+f"), "{%48, %49, %50, %51}, %52", transposes)  \
-  MINUET_WGMMA(14, "112", types, MINUET_D7, MINUET_S7("+f"), "{%56, %57, %58, %59}, %60", transposes) \
-  MINUET_WGMMA(16, "128", types, MINUET_D8, MINUET_S8("+f"), "{%64, %65, %66, %67}, %68", transposes)
   if constexpr (T == DType::F16) {
-    MINUET_WGMMA_OF("k16.f32.f16.f16", ", 0")
+    MINUET_WGMMA_OF("k16.f32.f16.f16", "+f", ", 1, 1, 0")
   } else if constexpr (T == DType::BF16) {
-    MINUET_WGMMA_OF("k16.f32.bf16.bf16", ", 0")
+    MINUET_WGMMA_OF("k16.f32.bf16.bf16", "+f", ", 1, 1, 0")
   } else {
     static_assert(T == DType::TF32, "a type whose products are not here");
-    MINUET_WGMMA_OF("k8.f32.tf32.tf32", "")
+    MINUET_WGMMA_OF("k8.f32.tf32.tf32", "+f", ", 1, 1")
   }
-#undef MINUET_WGMMA_OF
-#undef MINUET_WGMMA
 #else
   shim::wgmma(wgmma_of_warpgroup<T, Tiles * 8>, sums[0], a, b);
 #endif
@@ -229,34 +230,19 @@ MINUET_DEVICE void wgmma(i32 (&sums)[Tiles][4], const u32 (&a)[4], u64 b) {
   static_assert(Tiles % 2 == 0 && Tiles <= 16, "16 to 128 columns");
   static_assert(is_integer(T), "integers have integer sums");
 #if defined(__CUDA_ARCH__)
-#define MINUET_WGMMA(tiles, columns, type, d, s, operands)                                                   \
-  if constexpr (Tiles == tiles) {                                                                            \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k32.s32." type ".s8 {" d "}, " operands ", 1;" \
-                 : s                                                                                         \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                      \
-  }
-#define MINUET_WGMMA_OF(type)                                                            \
-  MINUET_WGMMA(2, "16", type, MINUET_D1, MINUET_S1("+r"), "{%8, %9, %10, %11}, %12")     \
-  MINUET_WGMMA(4, "32", type, MINUET_D2, MINUET_S2("+r"), "{%16, %17, %18, %19}, %20")   \
-  MINUET_WGMMA(6, "48", type, MINUET_D3, MINUET_S3("+r"), "{%24, %25, %26, %27}, %28")   \
-  MINUET_WGMMA(8, "64", type, MINUET_D4, MINUET_S4("+r"), "{%32, %33, %34, %35}, %36")   \
-  MINUET_WGMMA(10, "80", type, MINUET_D5, MINUET_S5("+r"), "{%40, %41, %42, %43}, %44")  \
-  MINUET_WGMMA(12, "96", type, MINUET_D6, MINUET_S6("+r"), "{%48, %49, %50, %51}, %52")  \
-  MINUET_WGMMA(14, "112", type, MINUET_D7, MINUET_S7("+r"), "{%56, %57, %58, %59}, %60") \
-  MINUET_WGMMA(16, "128", type, MINUET_D8, MINUET_S8("+r"), "{%64, %65, %66, %67}, %68")
   if constexpr (T == DType::U8) {
-    MINUET_WGMMA_OF("u8")
+    MINUET_WGMMA_OF("k32.s32.u8.s8", "+r", "")
   } else {
-    MINUET_WGMMA_OF("s8")
+    MINUET_WGMMA_OF("k32.s32.s8.s8", "+r", "")
   }
-#undef MINUET_WGMMA_OF
-#undef MINUET_WGMMA
 #else
   // The shim hands the addresses of the sums back to the function that multiplies.
   shim::wgmma(integer_wgmma_of_warpgroup<T, Tiles * 8>, reinterpret_cast<float*>(sums[0]), a, b);
 #endif
 }
 
+#undef MINUET_WGMMA_OF
+#undef MINUET_WGMMA
 #undef MINUET_SUMS
 #undef MINUET_S1
 #undef MINUET_S2

@@ -1,6 +1,6 @@
 // This file copies the numbers of the input rows that a warp reads into shared memory, before the first step
-// of the reduction. All copies are in flight at once, so that the warp waits for global memory only once, and
-// not again at each kernel offset.
+// of the reduction. The warp starts all copies together. It therefore waits for global memory once, and not
+// again at each kernel offset.
 #pragma once
 
 #include "kernels_templates/core/async_copy.h"

@@ -20,6 +20,7 @@ MINUET_DEVICE i32 load_view_if(bool present, const i32* address) {
   }
 }
 
+/// Says which rows and columns of the output a thread computes.
 template <FusedSpec S>
 struct ThreadPlace {
   static_assert(S.columns % 16 == 0, "columns are whole tiles of 16");
@@ -51,8 +52,9 @@ struct ThreadPlace {
   u32 first;  // Gives the position of the warp's first query in FusedParams::order.
   i32 count;
 
-  /// Finds the block's rows if it `is_first`. It also keeps them in shared memory, where a later ThreadPlace
-  /// of the same thread finds them, because registers are scarce while products run.
+  /// If `is_first` is true, finds the block's rows and stores them in shared memory. Otherwise reads what the
+  /// first ThreadPlace of the thread has stored. A kernel makes a second one behind the products, because
+  /// there are too few registers to hold the first one while the products run.
   MINUET_DEVICE ThreadPlace(const FusedParams& p, bool is_first) {
     const u32 thread = thread_in_block();
     const i32 warp = static_cast<i32>(thread / 32);

@@ -24,7 +24,7 @@
 /// Does the same for each integer type, which has no cuBLASLt types. Only features between the layers of a
 /// plan have these types, and only the fused kernel and the copies of rows read and write them. The scale of
 /// a tensor is known to the host alone. No number overflows, because what is stored is limited to the type's
-/// range, which is 0 to 255 for U8 and -127 to 127 for S8.
+/// range (smallest_integer() and largest_integer()).
 #define MINUET_INTEGER_DTYPES(ROW)  \
   ROW(U8, "u8", U8, 1, 0xffffffffu) \
   ROW(S8, "s8", S8, 1, 0xffffffffu)
@@ -78,6 +78,13 @@ MINUET_HD constexpr u32 overflow_bits(DType type) {
 /// Returns true for the types whose elements are integers. The inputs and outputs of a plan never have these
 /// types.
 MINUET_HD constexpr bool is_integer(DType type) { return type == DType::U8 || type == DType::S8; }
+
+/// Returns the largest element of an integer type.
+MINUET_HD constexpr i32 largest_integer(DType type) { return type == DType::U8 ? 255 : 127; }
+
+/// Returns the smallest element of an integer type. S8 has no -128, so that the magnitudes are limited to
+/// largest_integer().
+MINUET_HD constexpr i32 smallest_integer(DType type) { return type == DType::U8 ? 0 : -127; }
 
 /// Returns true if an fp32 number with these bits is infinite or NaN when it is stored in the type.
 MINUET_HD constexpr bool overflows(DType type, u32 bits) {

@@ -63,12 +63,18 @@ MINUET_INLINED_HD i32 wrapping_sum(i32 a, i32 b) {
   return static_cast<i32>(static_cast<u32>(a) + static_cast<u32>(b));
 }
 
-/// Returns the integer of the type T that is nearest to the number. It is 0 to 255 for U8 and -127 to 127 for
-/// S8.
+/// Returns the integer of the type T that has these 8 bits. All other bits must be 0.
+template <DType T>
+MINUET_INLINED_HD i32 integer_of(u32 bits) {
+  static_assert(is_integer(T), "an integer type");
+  return T == DType::U8 ? static_cast<i32>(bits) : static_cast<i32>(bits ^ 0x80u) - 0x80;
+}
+
+/// Returns the integer of the type T that is nearest to the number.
 template <DType T>
 MINUET_INLINED_HD i32 to_integer(float value) {
   static_assert(is_integer(T), "an integer type");
-  constexpr i32 kLeast = T == DType::U8 ? 0 : -127, kMost = T == DType::U8 ? 255 : 127;
+  constexpr i32 kLeast = smallest_integer(T), kMost = largest_integer(T);
   const i32 nearest = nearest_integer(value);
   return nearest < kLeast ? kLeast : nearest > kMost ? kMost : nearest;
 }

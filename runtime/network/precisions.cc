@@ -20,9 +20,6 @@ struct Forms {
   bool has_float_reader = false;
 };
 
-/// Returns the magnitude of the largest integer of the type, which stands for the range of a tensor.
-float largest_of(DType type) { return type == DType::U8 ? 255.0f : 127.0f; }
-
 /// Returns true if each output of the pooling has at most one input, so that every reduction is a copy.
 bool has_single_inputs(const PoolingProblem& problem) {
   if (!problem.is_transposed() || !problem.offsets.empty() || problem.dilation != AxisArray{1, 1, 1, 1})
@@ -252,8 +249,8 @@ class PrecisionAssignment {
       if (!writes_int8(layer)) continue;
       const llvm::MutableArrayRef<float> scales = scales_of(layer.output);
       if (convolution_of(layer) != nullptr) {
-        const float scale = layer.output_range / largest_of(*int8_storage_of(layer.output).integers);
-        std::fill(scales.begin(), scales.end(), scale);
+        const i32 largest = largest_integer(*int8_storage_of(layer.output).integers);
+        std::fill(scales.begin(), scales.end(), layer.output_range / static_cast<float>(largest));
         continue;
       }
       const llvm::MutableArrayRef<float> sources = scales_of(layer.input);

@@ -174,7 +174,9 @@ class PartReader {
   llvm::StringRef rest_;
 };
 
-bool is_int8_weight(float value) { return std::abs(value) <= 127 && value == std::nearbyint(value); }
+bool is_int8_weight(float value) {
+  return std::abs(value) <= static_cast<float>(largest_integer(DType::S8)) && value == std::nearbyint(value);
+}
 
 llvm::Expected<std::vector<LayerParameters>> read_parameters(const Program& program, PartReader& parts) {
   std::vector<LayerParameters> parameters;

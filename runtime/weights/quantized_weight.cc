@@ -6,7 +6,7 @@
 namespace minuet {
 namespace {
 
-constexpr double kLargestWeight = 127;
+constexpr double kLargestWeight = largest_integer(DType::S8);
 constexpr double kLargestSum = 0x1p31 - 1;
 /// The start of a sum, which is the shift and the residual, is at most about this large, because the scale of
 /// the weights of a channel is not below start / kLargestStart. Weights that are this much smaller than the

@@ -12,9 +12,6 @@
 
 namespace minuet {
 
-/// Returns the largest magnitude of an element of an integer type.
-constexpr i32 largest_integer(DType type) { return type == DType::U8 ? 255 : 127; }
-
 /// Holds the scales of a convolution's tensors.
 struct TensorScales {
   /// Has a scale for each input channel, because the parts of a concatenation may have different ones.
