@@ -36,13 +36,25 @@ std::uint32_t format_of(const ProgramLayer& layer, bool is_network) {
   const bool has_new_kernel =
       window != nullptr && (!window->offsets.empty() || (!is_network && window->padding.has_value()));
   const ConvolutionProblem* const convolution = convolution_of(layer);
-  const bool has_integers = layer.is_int8;
   const bool is_gradient = convolution != nullptr && convolution->gradient_of.has_value();
   const auto* const chain = layer.problem.get_if<PointwiseProblem>();
   const bool has_gradients = chain != nullptr && llvm::any_of(chain->steps, [](const PointwiseStep& step) {
                                return traits_of(step.kind).is_gradient;
                              });
-  return has_new_kernel || is_gradient || has_gradients || has_integers ? kPlanFormat : kOldestPlanFormat;
+  return has_new_kernel || is_gradient || has_gradients ? kPlanFormat : kOldestPlanFormat;
+}
+
+/// Returns true if a description has fields or outputs of a quantization, which kOldestPlanFormat does not
+/// have.
+bool describes_quantization(const NetworkDescription& network) {
+  const auto is_quantized = [](const ConvolutionFields& fields) {
+    return fields.is_int8 || fields.output_range > 0;
+  };
+  const auto has_quantized = [&](const LayerDescription& layer) {
+    return is_quantized(layer.fields) || llvm::any_of(layer.parts, is_quantized);
+  };
+  const auto is_observed = [](llvm::StringRef output) { return output.consume_front(kLayerOutput); };
+  return llvm::any_of(network.layers, has_quantized) || llvm::any_of(network.outputs, is_observed);
 }
 
 /// Returns the first format that has everything in the plan, so that all libraries that know its ops read it.
@@ -51,7 +63,8 @@ std::uint32_t format_of(const Plan& plan) {
   for (const ProgramLayer& layer : plan.program.layers)
     format = std::max(format, format_of(layer, plan.network.has_value()));
   const bool makes_levels = llvm::any_of(plan.program.levels, std::mem_fn(&LevelSpec::is_made_in_run));
-  return makes_levels ? kPlanFormat : format;
+  const bool is_quantized = plan.network && describes_quantization(plan.network->problem.description);
+  return makes_levels || is_quantized ? kPlanFormat : format;
 }
 
 void append_values(DType stored, const std::vector<float>& values, std::string& bytes) {

@@ -193,15 +193,16 @@ TEST(SerializedPlan, PlansOfFormat3AreRead) {
   EXPECT_EQ(pooling.plan->program.layers[0].window()->kernel_size, (AxisArray{2, 2, 2, 1}));
 }
 
+std::uint32_t format_of(const Plan& plan) {
+  const std::string bytes =
+      llvm::cantFail(serialize_plan(plan, *make_cache("", std::make_shared<FakeCompiler>()), {}));
+  PlanHead head;
+  std::memcpy(&head, bytes.data(), sizeof head);
+  return head.format;
+}
+
 /// Library 0.3.0 reads format 3, so plans without anything new must keep it.
 TEST(SerializedPlan, OnlyNewThingsNeedANewFormat) {
-  const auto format_of = [](const Plan& plan) {
-    const std::string bytes =
-        llvm::cantFail(serialize_plan(plan, *make_cache("", std::make_shared<FakeCompiler>()), {}));
-    PlanHead head;
-    std::memcpy(&head, bytes.data(), sizeof head);
-    return head.format;
-  };
   EXPECT_EQ(format_of(*padded_pooling(std::nullopt)), 3u);
   EXPECT_EQ(format_of(*padded_convolution(std::nullopt)), 3u);
   EXPECT_EQ(format_of(*padded_pooling(AxisArray{})), 4u);
@@ -213,6 +214,28 @@ TEST(SerializedPlan, OnlyNewThingsNeedANewFormat) {
   EXPECT_EQ(format_of(*llvm::cantFail(Plan::create(space, {}))), 4u);
   const auto gradient = input_gradient_of(example_problem());
   EXPECT_EQ(format_of(*llvm::cantFail(Plan::create_without_values(gradient, nullptr))), 4u);
+}
+
+/// Ranges and outputs of a calibration are new too, even if no convolution computes in 8 bits.
+TEST(SerializedPlan, FieldsOfAQuantizationNeedANewFormat) {
+  const auto format_with = [](const std::string& fields, const std::string& last,
+                              const std::string& outputs) {
+    NetworkProblem problem;
+    problem.description = llvm::cantFail(parse_network(
+        R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [
+            {"op": "block", "name": "a", "width": 0, "kernel_size": 3)" +
+        fields + R"(}, {"op": "residual", "name": "b", "width": 0, "kernel_size": 3)" + last +
+        R"(}], "outputs": [)" + outputs + "]}"));
+    return format_of(*llvm::cantFail(Plan::create(problem, ParameterSource(uint64_t{1}))));
+  };
+  const std::string saved = R"(, "output": "y")";
+  EXPECT_EQ(format_with(R"(, "output": "x")", saved, R"("x", "y")"), 3u);
+  EXPECT_EQ(format_with(R"(, "output_range": 2)", saved, R"("y")"), 4u);
+  EXPECT_EQ(format_with("", saved + R"(, "conv1": {"output_range": 2})", R"("y")"), 4u);
+  EXPECT_EQ(format_with("", saved, R"("y", "layer:a")"), 4u);
+  EXPECT_EQ(format_with(R"(, "output_range": 2)",
+                        saved + R"(, "precision": "int8", "conv1": {"output_range": 2})", R"("y")"),
+            4u);
 }
 
 TEST(SerializedPlan, OtherFormatsAreRefused) {
