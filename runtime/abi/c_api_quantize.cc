@@ -7,21 +7,12 @@
 namespace minuet {
 namespace {
 
-// Ranges of a description are from kLeastRange to kGreatestRange.
-constexpr double kLeastRange = 1e-30, kGreatestRange = 1e30;
-
 /// Returns what the plan's network was built from.
 llvm::Expected<const NetworkRecord*> network_of(const minuet_plan& plan) {
   const std::optional<NetworkRecord>& network = plan.store->plan().network;
   if (network) return &*network;
   return make_error(StatusCode::InvalidArgument,
                     "the plan is of a single op: give a plan of minuet_plan_create_network");
-}
-
-/// Gives the text to the caller. `buffer` is null only if `size` is 0.
-llvm::Error give_description(const std::string& text, char* buffer, size_t size, size_t* needed) {
-  *needed = give_text(text, buffer, size);
-  return llvm::Error::success();
 }
 
 llvm::Error check_text_target(const char* buffer, size_t size, const size_t* needed) {
@@ -63,7 +54,8 @@ minuet_status minuet_plan_observe(minuet_plan* plan, char* buffer, size_t size, 
     MINUET_ASSIGN(const NetworkRecord* const network, network_of(*plan));
     MINUET_ASSIGN(const NetworkDescription observed,
                   observe_network(network->problem.description, plan->store->plan().program));
-    return give_description(print_network(observed, network->head_channels), buffer, size, needed);
+    *needed = give_text(print_network(observed, network->head_channels), buffer, size);
+    return llvm::Error::success();
   });
 }
 
@@ -81,7 +73,9 @@ minuet_status minuet_plan_quantize(minuet_plan* plan, const char* const* layers,
     MINUET_ASSIGN(const NetworkDescription quantized,
                   quantize_network(network->problem.description, head_channels, precisions));
     for (int32_t i = 0; i < count; ++i) is_int8[i] = precisions[i].is_int8 ? 1 : 0;
-    return give_description(print_network(quantized, network->head_channels), buffer, size, needed);
+    *needed = give_text(print_network(quantized, network->head_channels), buffer, size);
+    return llvm::Error::success();
   });
 }
-}
+
+}  // extern "C"

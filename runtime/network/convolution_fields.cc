@@ -14,9 +14,6 @@ namespace {
 using llvm::json::Object;
 using llvm::json::Value;
 
-// Scales follow from ranges. With these limits, a quotient of two scales is a normal float32 number.
-constexpr double kLeastRange = 1e-30, kGreatestRange = 1e30;
-
 llvm::Error read_norm(const Object& object, ConvolutionFields& fields) {
   const std::string name = text_or_empty(object, "norm");
   if (name == "layer_norm" || name == "instance_norm" || name == "group_norm") {
