@@ -12,7 +12,6 @@ constexpr i32 kDefaultBatchBits = 13;
 
 i64 next_multiple(i64 value, i64 step) { return (value + step - 1) / step * step; }
 i64 most_blocks(i64 capacity) { return std::min(capacity, kMostIndexSlots); }
-i64 declared_of(llvm::ArrayRef<i64> slots, std::size_t level) { return slots.empty() ? 0 : slots[level]; }
 i64 row_tiles_of(i64 capacity) { return (most_blocks(capacity) + kBlockTile - 1) / kBlockTile + 1; }
 
 /// Returns the coordinate, on one axis, of the superblock (Superblock) that contains `coordinate`.
@@ -178,7 +177,7 @@ void place_index_table(Placement& parts, llvm::ArrayRef<i64> capacities, IndexMe
                        llvm::ArrayRef<i64> declared_slots) {
   memory.slots = memory.sum_words = 0;
   for (std::size_t l = 0; l < capacities.size(); ++l) {
-    const i64 slots = level_slots(capacities[l], declared_of(declared_slots, l));
+    const i64 slots = level_slots(capacities[l], slots_declared_for(l, declared_slots));
     memory.slots += slots;
     memory.sum_words += slots / kSlotTile + row_tiles_of(capacities[l]);
   }
@@ -201,7 +200,7 @@ void assign_memory(VoxelIndex& description, const IndexMemory& memory, llvm::Arr
                    llvm::ArrayRef<i64> declared_slots) {
   i64 slot = 0, sum = 0;
   for (std::size_t l = 0; l < capacities.size(); ++l) {
-    const i64 slots = level_slots(capacities[l], declared_of(declared_slots, l));
+    const i64 slots = level_slots(capacities[l], slots_declared_for(l, declared_slots));
     IndexLevel& level = description.level[l];
     // The last slots of the table are for superblocks that linear probing pushes past the range of the
     // hashes.

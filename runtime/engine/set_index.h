@@ -43,6 +43,11 @@ i64 default_level_slots(i64 capacity);
 /// declares `declared` slots, or 0. A declared number is rounded up to whole tiles (kSlotTile) and to at
 /// least one slot per kMostRowsPerSlot rows.
 i64 level_slots(i64 capacity, i64 declared = 0);
+/// Returns the argument of level_slots() for a level. `declared_slots` has it for each level, or is empty if
+/// the caller declares no slots.
+inline i64 slots_declared_for(std::size_t level, llvm::ArrayRef<i64> declared_slots) {
+  return declared_slots.empty() ? 0 : declared_slots[level];
+}
 /// Returns an error if the caller cannot declare this number of slots for a level: InvalidArgument if it is
 /// negative, and OutOfRange if it is larger than kMostIndexSlots.
 llvm::Error check_slots(i64 declared);
@@ -66,8 +71,7 @@ struct IndexMemory {
 
 /// Places the parts of an index that are not those of one level: IndexMemory::index, `table`, `taken` and
 /// `sums`. `table` and `taken` keep their content from cloud to cloud, and the caller must set them to 0
-/// before the first cloud. `declared_slots` has the argument of level_slots() for each level, or is empty if
-/// the caller declares no slots.
+/// before the first cloud. `declared_slots` is that of slots_declared_for().
 void place_index_table(Placement& parts, llvm::ArrayRef<i64> capacities, IndexMemory& memory,
                        llvm::ArrayRef<i64> declared_slots = {});
 /// Places IndexMemory::rows of a level. The coordinates of the level are read from this array and from the

@@ -89,8 +89,8 @@ llvm::Error NetworkMaps::count_superblocks(Device& device, llvm::MutableArrayRef
   MINUET_TRY(device.download(taken.data(), index_.taken, static_cast<i64>(taken.size() * sizeof(u32))));
   llvm::ArrayRef<u32> left(taken);
   for (std::size_t l = 0; l < sets(); ++l) {
-    const i64 declared = options_.level_slots.empty() ? 0 : options_.level_slots[l];
-    const auto words = static_cast<std::size_t>(level_slots(levels_[l].capacity, declared) / 32);
+    const i64 slots = level_slots(levels_[l].capacity, slots_declared_for(l, declared_slots()));
+    const auto words = static_cast<std::size_t>(slots / 32);
     counts[l] = 0;
     for (const u32 word : left.take_front(words)) counts[l] += llvm::countPopulation(word);
     left = left.drop_front(words);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/engine/set_index.h"
 #include "runtime/maps/coordinate_limits.h"
 
 namespace minuet {
@@ -17,7 +18,6 @@ llvm::Error check_number(const char* what, i64 number, i64 count) {
 /// for a level that holds batch items.
 llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::ArrayRef<i64> capacities,
                                                  llvm::ArrayRef<i64> slots, PyramidDescription& description) {
-  const auto slots_of = [&](std::size_t level) { return slots.empty() ? 0 : slots[level]; };
   std::vector<i32> numbers;
   for (std::size_t i = 0; i < network.levels.size(); ++i) {
     const LevelSpec& spec = network.levels[i];
@@ -32,13 +32,14 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
           "follow from the coordinates: run the plan with minuet_execution_create",
           i);
     }
+    const i64 declared = slots_declared_for(i, slots);
     const auto same = static_cast<std::size_t>(find_same_level(network, network, static_cast<i32>(i)));
     if (same < i) {
       PyramidLevel& shared = description.levels[numbers[same]];
       shared.capacity = std::max(shared.capacity, capacities[i]);
       // 0 stands for the default, which suffices for any cloud.
-      const bool both_declare = shared.slots != 0 && slots_of(i) != 0;
-      shared.slots = both_declare ? std::max(shared.slots, slots_of(i)) : 0;
+      const bool both_declare = shared.slots != 0 && declared != 0;
+      shared.slots = both_declare ? std::max(shared.slots, declared) : 0;
       shared.is_dense |= spec.is_dense;
       shared.keeps_coordinates |= spec.keeps_coordinates;
       numbers.push_back(numbers[same]);
@@ -51,7 +52,7 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
     level.reach = spec.reach;
     level.shape = spec.shape;
     level.capacity = capacities[i];
-    level.slots = slots_of(i);
+    level.slots = declared;
     level.is_dense = spec.is_dense;
     level.keeps_coordinates = spec.keeps_coordinates;
     for (i32 a = 0; a < network.ndim && spec.parent >= 0 && !spec.has_two_parents(); ++a) {
