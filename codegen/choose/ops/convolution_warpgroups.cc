@@ -21,6 +21,11 @@ i32 choose_warpgroup_stages(const FusedSpec& spec) {
 
 namespace {
 
+/// Returns the number of waves in which the blocks run. A wave is a block on each multiprocessor.
+i64 waves_of(const FusedSpec& spec, i64 rows) {
+  return (fused_blocks(spec, rows) + kMultiprocessors - 1) / kMultiprocessors;
+}
+
 /// Splits the work of a kernel with few offsets into more blocks if all of them still run at once, because
 /// each block mostly waits for loads. If there would be more blocks of two warpgroups than multiprocessors,
 /// three blocks of one warpgroup run on each multiprocessor. Three blocks do not help if each row has a
@@ -72,10 +77,7 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
       blocks < kMultiprocessors * 3) {
     FusedSpec shorter = spec;
     shorter.warps = 8;
-    const auto waves = [&](const FusedSpec& of) {
-      return (fused_blocks(of, rows) + kMultiprocessors - 1) / kMultiprocessors;
-    };
-    if (waves(shorter) * shorter.warps <= waves(spec) * spec.warps) spec = shorter;
+    if (waves_of(shorter, rows) * shorter.warps <= waves_of(spec, rows) * spec.warps) spec = shorter;
   }
   // If the blocks need one to one and a half waves, one wave of larger blocks with shorter steps may suffice.
   // Blocks of 512 threads have too few registers for a residual.
@@ -184,10 +186,8 @@ void choose_whole_rows(FusedSpec& spec, i64 rows) {
   whole.step = spec.in_channels;
   whole.prefetch = 1;
   whole.stages = choose_warpgroup_stages(whole);
-  const auto waves = [&](const FusedSpec& of) {
-    return (fused_blocks(of, rows) + kMultiprocessors - 1) / kMultiprocessors;
-  };
-  const bool is_shorter = spec.warps == 12 && waves(whole) <= waves(spec) && waves(spec) > 1;
+  const bool is_shorter =
+      spec.warps == 12 && waves_of(whole, rows) <= waves_of(spec, rows) && waves_of(spec, rows) > 1;
   if (spec.warps == 8 || is_shorter) spec = whole;
 }
 
