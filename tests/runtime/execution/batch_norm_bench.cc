@@ -90,14 +90,9 @@ class Bench : public BatchNorm {
   void TestBody() override {}
 };
 
-int bench(const std::string& commit, DType dtype, const std::vector<std::pair<int64_t, int>>& sizes) {
-  std::string reason;
-  Machine* const machine = Machine::open("cuda:0", reason);
-  if (!machine) {
-    std::fprintf(stderr, "%s\n", reason.c_str());
-    return 1;
-  }
-  const Stream stream(*machine);
+void bench(const std::string& commit, DType dtype, const std::vector<std::pair<int64_t, int>>& sizes) {
+  Machine& machine = open_gpu();
+  const Stream stream(machine);
   stream.make_current();
   llvm::json::Array layers;
   for (const auto& [rows, channels] : sizes) {
@@ -105,11 +100,10 @@ int bench(const std::string& commit, DType dtype, const std::vector<std::pair<in
       NormCase of;
       of.rows = of.capacity = rows, of.channels = channels;
       of.has_running_mean = true, of.has_relu = options > 0, of.has_residual = options > 1;
-      layers.push_back(Bench::measure(*machine, stream, of, dtype));
+      layers.push_back(Bench::measure(machine, stream, of, dtype));
     }
   }
-  print_results(*machine, commit, llvm::json::Object{{"layers", std::move(layers)}});
-  return 0;
+  print_results(machine, commit, llvm::json::Object{{"layers", std::move(layers)}});
 }
 
 }  // namespace
@@ -129,10 +123,5 @@ int main(int count, char** arguments) {
   for (int i = first; i + 1 < count; i += 2)
     sizes.emplace_back(std::atoll(arguments[i]), std::atoi(arguments[i + 1]));
   if (sizes.empty()) sizes = {{97000, 32}, {97000, 96}, {26000, 64}, {10000, 256}, {400000, 64}};
-  try {
-    return minuet::abi::bench(arguments[1], dtype, sizes);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return minuet::abi::exit_status_of([&] { minuet::abi::bench(arguments[1], dtype, sizes); });
 }

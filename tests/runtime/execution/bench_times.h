@@ -1,7 +1,8 @@
-// What benchmarks of captured graphs share: times by the GPU's clock, their summary, and the results.
+// What benchmarks share: the GPU, times by its clock, their summary, the results, and the exit status.
 #pragma once
 
 #include <algorithm>
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -39,6 +40,26 @@ class Event {
  private:
   CUevent event_ = nullptr;
 };
+
+/// Returns the first GPU. Throws, with the reason, if there is none.
+inline Machine& open_gpu() {
+  std::string reason;
+  Machine* const machine = Machine::open("cuda:0", reason);
+  if (machine == nullptr) throw std::runtime_error(reason);
+  return *machine;
+}
+
+/// Runs a benchmark, and returns the exit status of its program. What is wrong is printed.
+template <class Bench>
+int exit_status_of(const Bench& bench) {
+  try {
+    bench();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
 
 inline llvm::json::Object summary(std::vector<double> times) {
   std::sort(times.begin(), times.end());

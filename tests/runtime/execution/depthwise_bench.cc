@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include "tests/runtime/execution/bench_times.h"
+#include "tests/runtime/execution/present_clouds.h"
 #include "tests/support/network_abi.h"
-#include "tools/minuet/cloud/bench_clouds.h"
 #include "tools/minuet/library/voxelizer.h"
 
 namespace minuet::abi {
@@ -103,32 +103,19 @@ class DepthwiseBench {
   KernelMap map_{nullptr, {minuet_kernel_map_destroy}};
 };
 
-int bench(const std::string& commit, const std::vector<std::string>& names) {
-  tool::BenchFiles files;
-  files.data = tool::bench_data_folder("");
-  llvm::Expected<std::vector<tool::BenchCloud>> opened = tool::open_bench_clouds(names, files);
-  if (!opened) {
-    std::fprintf(stderr, "%s\n", llvm::toString(opened.takeError()).c_str());
-    return 1;
-  }
-  std::string reason;
-  Machine* const machine = Machine::open("cuda:0", reason);
-  if (!machine) {
-    std::fprintf(stderr, "%s\n", reason.c_str());
-    return 1;
-  }
+void bench(const std::string& commit, const std::vector<std::string>& names) {
+  const std::vector<tool::BenchCloud> clouds = present_clouds(names);
+  Machine& machine = open_gpu();
   llvm::json::Array layers;
-  for (const tool::BenchCloud& cloud : *opened) {
-    if (cloud.is_missing) continue;
-    DepthwiseBench bench(*machine, cloud);
+  for (const tool::BenchCloud& cloud : clouds) {
+    DepthwiseBench bench(machine, cloud);
     for (const int32_t channels : {64, 256}) {
       llvm::json::Object layer = bench.measure(channels);
       layer["cloud"] = cloud.name;
       layers.push_back(std::move(layer));
     }
   }
-  print_results(*machine, commit, llvm::json::Object{{"dtype", "fp16"}, {"layers", std::move(layers)}});
-  return 0;
+  print_results(machine, commit, llvm::json::Object{{"dtype", "fp16"}, {"layers", std::move(layers)}});
 }
 
 }  // namespace
@@ -139,10 +126,7 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "usage: depthwise_bench COMMIT [CLOUD...]\n");
     return 2;
   }
-  try {
-    return minuet::abi::bench(arguments[1], {arguments + 2, arguments + count});
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return minuet::abi::exit_status_of([&] {
+    minuet::abi::bench(arguments[1], {arguments + 2, arguments + count});
+  });
 }

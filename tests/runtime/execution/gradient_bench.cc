@@ -13,10 +13,10 @@
 #include "include/minuet/gradient.h"
 #include "tests/runtime/cuda/gradient_candidates.h"
 #include "tests/runtime/execution/bench_times.h"
+#include "tests/runtime/execution/present_clouds.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/random.h"
 #include "tests/support/rounding.h"
-#include "tools/minuet/cloud/bench_clouds.h"
 #include "tools/minuet/library/voxelizer.h"
 
 namespace minuet::abi {
@@ -265,29 +265,16 @@ llvm::json::Array measure(Machine& machine, const tool::BenchCloud& cloud, bool 
   return layers;
 }
 
-int bench(const std::string& commit, std::vector<std::string> names) {
+void bench(const std::string& commit, std::vector<std::string> names) {
   const bool compares = !names.empty() && names.front() == "--candidates";
   if (compares) names.erase(names.begin());
-  tool::BenchFiles files;
-  files.data = tool::bench_data_folder("");
-  llvm::Expected<std::vector<tool::BenchCloud>> opened = tool::open_bench_clouds(names, files);
-  if (!opened) {
-    std::fprintf(stderr, "%s\n", llvm::toString(opened.takeError()).c_str());
-    return 1;
-  }
-  std::string reason;
-  Machine* const machine = Machine::open("cuda:0", reason);
-  if (!machine) {
-    std::fprintf(stderr, "%s\n", reason.c_str());
-    return 1;
-  }
+  const std::vector<tool::BenchCloud> clouds = present_clouds(names);
+  Machine& machine = open_gpu();
   llvm::json::Array layers;
-  for (const tool::BenchCloud& cloud : *opened) {
-    if (cloud.is_missing) continue;
-    for (llvm::json::Value& layer : measure(*machine, cloud, compares)) layers.push_back(std::move(layer));
+  for (const tool::BenchCloud& cloud : clouds) {
+    for (llvm::json::Value& layer : measure(machine, cloud, compares)) layers.push_back(std::move(layer));
   }
-  print_results(*machine, commit, llvm::json::Object{{"dtype", "fp16"}, {"layers", std::move(layers)}});
-  return 0;
+  print_results(machine, commit, llvm::json::Object{{"dtype", "fp16"}, {"layers", std::move(layers)}});
 }
 
 }  // namespace
@@ -298,10 +285,7 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "usage: gradient_bench COMMIT [--candidates] [CLOUD...]\n");
     return 2;
   }
-  try {
-    return minuet::abi::bench(arguments[1], {arguments + 2, arguments + count});
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return minuet::abi::exit_status_of([&] {
+    minuet::abi::bench(arguments[1], {arguments + 2, arguments + count});
+  });
 }

@@ -13,11 +13,11 @@
 #include "runtime/cuda/launcher.h"
 #include "tests/runtime/cuda/gpu.h"
 #include "tests/runtime/execution/bench_times.h"
+#include "tests/runtime/execution/present_clouds.h"
 #include "tests/support/layer_run.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/random.h"
 #include "tests/support/rounding.h"
-#include "tools/minuet/cloud/bench_clouds.h"
 #include "tools/minuet/library/voxelizer.h"
 
 namespace minuet::abi {
@@ -305,31 +305,18 @@ llvm::json::Array measure(Machine& machine, const tool::BenchCloud& cloud, bool 
   return results;
 }
 
-int bench(const std::string& commit, std::vector<std::string> names) {
+void bench(const std::string& commit, std::vector<std::string> names) {
   const bool compares = !names.empty() && names.front().rfind("--specs", 0) == 0;
   const int only = compares && names.front().size() > 8 ? std::stoi(names.front().substr(8)) : -1;
   if (compares) names.erase(names.begin());
-  tool::BenchFiles files;
-  files.data = tool::bench_data_folder("");
-  llvm::Expected<std::vector<tool::BenchCloud>> opened = tool::open_bench_clouds(names, files);
-  if (!opened) {
-    std::fprintf(stderr, "%s\n", llvm::toString(opened.takeError()).c_str());
-    return 1;
-  }
-  std::string reason;
-  Machine* const machine = Machine::open("cuda:0", reason);
-  if (!machine) {
-    std::fprintf(stderr, "%s\n", reason.c_str());
-    return 1;
-  }
+  const std::vector<tool::BenchCloud> clouds = present_clouds(names);
+  Machine& machine = open_gpu();
   llvm::json::Array layers;
-  for (const tool::BenchCloud& cloud : *opened) {
-    if (cloud.is_missing) continue;
-    for (llvm::json::Value& layer : measure(*machine, cloud, compares, only))
+  for (const tool::BenchCloud& cloud : clouds) {
+    for (llvm::json::Value& layer : measure(machine, cloud, compares, only))
       layers.push_back(std::move(layer));
   }
-  print_results(*machine, commit, llvm::json::Object{{"layers", std::move(layers)}});
-  return 0;
+  print_results(machine, commit, llvm::json::Object{{"layers", std::move(layers)}});
 }
 
 }  // namespace
@@ -340,10 +327,7 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "usage: integer_bench COMMIT [--specs[=LEVEL]] [CLOUD...]\n");
     return 2;
   }
-  try {
-    return minuet::abi::bench(arguments[1], {arguments + 2, arguments + count});
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return minuet::abi::exit_status_of([&] {
+    minuet::abi::bench(arguments[1], {arguments + 2, arguments + count});
+  });
 }

@@ -61,27 +61,21 @@ llvm::json::Object measure(Machine& machine, minuet_plan* plan, minuet_element e
   return result;
 }
 
-int bench(const std::string& network, const std::string& commit) {
-  std::string reason;
-  Machine* const machine = Machine::open("cuda:0", reason);
-  if (!machine) {
-    std::fprintf(stderr, "%s\n", reason.c_str());
-    return 1;
-  }
+void bench(const std::string& network, const std::string& commit) {
+  Machine& machine = open_gpu();
   NetworkSpec spec{network, {}, DType::F16, "", 0};
   spec.without_values = true;
-  const Plan plan = make_network(*machine, spec);
+  const Plan plan = make_network(machine, spec);
   llvm::json::Array sets;
   for (const minuet_element element : {MINUET_ELEMENT_F16, MINUET_ELEMENT_F32})
-    sets.push_back(measure(*machine, plan.get(), element));
-  print_results(*machine, commit,
+    sets.push_back(measure(machine, plan.get(), element));
+  print_results(machine, commit,
                 llvm::json::Object{{"network", network},
                                    {"dtype", "fp16"},
                                    {"parameters", info_of(plan.get()).parameters},
                                    {"tensors", info_of(plan.get()).parameter_tensors},
                                    {"sets_in_turn", kInTurn},
                                    {"sets", std::move(sets)}});
-  return 0;
 }
 
 }  // namespace
@@ -92,5 +86,5 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "usage: parameters_bench NETWORK COMMIT\n");
     return 2;
   }
-  return minuet::abi::bench(arguments[1], arguments[2]);
+  return minuet::abi::exit_status_of([&] { minuet::abi::bench(arguments[1], arguments[2]); });
 }

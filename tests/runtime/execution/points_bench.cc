@@ -194,21 +194,15 @@ llvm::json::Object measure(Machine& machine, const oracle::PointCloud& cloud) {
   return results;
 }
 
-int bench(const std::string& path, const std::string& commit) {
-  std::string reason;
-  Machine* const machine = Machine::open("cuda:0", reason);
-  if (!machine) {
-    std::fprintf(stderr, "%s\n", reason.c_str());
-    return 1;
-  }
+void bench(const std::string& path, const std::string& commit) {
+  Machine& machine = open_gpu();
   oracle::PointCloud cloud;
   for (const tool::Point& point : llvm::cantFail(tool::read_cloud(path, {})).points) {
     for (const double number : point) cloud.points.push_back(static_cast<float>(number));
   }
-  llvm::json::Object results = measure(*machine, cloud);
+  llvm::json::Object results = measure(machine, cloud);
   results["cloud"] = path;
-  print_results(*machine, commit, std::move(results));
-  return 0;
+  print_results(machine, commit, std::move(results));
 }
 
 }  // namespace
@@ -219,5 +213,5 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "usage: points_bench CLOUD COMMIT\n");
     return 2;
   }
-  return minuet::abi::bench(arguments[1], arguments[2]);
+  return minuet::abi::exit_status_of([&] { minuet::abi::bench(arguments[1], arguments[2]); });
 }

@@ -108,22 +108,16 @@ class PointwiseBench {
   KernelMap map_{nullptr, {minuet_kernel_map_destroy}};
 };
 
-int bench(const std::string& commit, int64_t rows) {
-  std::string reason;
-  Machine* const machine = Machine::open("cuda:0", reason);
-  if (!machine) {
-    std::fprintf(stderr, "%s\n", reason.c_str());
-    return 1;
-  }
-  PointwiseBench bench(*machine, rows);
+void bench(const std::string& commit, int64_t rows) {
+  Machine& machine = open_gpu();
+  PointwiseBench bench(machine, rows);
   llvm::json::Array results;
   for (const BenchChain& chain : kChains) {
     for (const DType dtype : {DType::F16, DType::F32}) {
       for (const int32_t channels : {64, 96, 256}) results.push_back(bench.measure(chain, dtype, channels));
     }
   }
-  print_results(*machine, commit, llvm::json::Object{{"rows", rows}, {"chains", std::move(results)}});
-  return 0;
+  print_results(machine, commit, llvm::json::Object{{"rows", rows}, {"chains", std::move(results)}});
 }
 
 }  // namespace
@@ -134,10 +128,6 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "usage: pointwise_bench COMMIT [ROWS]\n");
     return 2;
   }
-  try {
-    return minuet::abi::bench(arguments[1], count > 2 ? std::atoll(arguments[2]) : int64_t{1} << 20);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return minuet::abi::exit_status_of(
+      [&] { minuet::abi::bench(arguments[1], count > 2 ? std::atoll(arguments[2]) : int64_t{1} << 20); });
 }

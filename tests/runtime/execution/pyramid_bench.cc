@@ -188,21 +188,15 @@ class Bench {
   std::vector<int64_t> capacities_;
 };
 
-int bench(const std::string& path, const std::string& commit) {
-  std::string reason;
-  Machine* const machine = Machine::open("cuda:0", reason);
-  if (!machine) {
-    std::fprintf(stderr, "%s\n", reason.c_str());
-    return 1;
-  }
+void bench(const std::string& path, const std::string& commit) {
+  Machine& machine = open_gpu();
   const tool::Cloud points = llvm::cantFail(tool::read_cloud(path, {}));
   const tool::Voxelizer voxelizer = llvm::cantFail(tool::make_voxelizer());
   const tool::VoxelCloud voxels =
       llvm::cantFail(tool::voxelize(points.points, tool::cubic(0.1), true, voxelizer));
-  llvm::json::Object results = Bench(*machine, voxels).measure();
+  llvm::json::Object results = Bench(machine, voxels).measure();
   results["cloud"] = path;
-  print_results(*machine, commit, std::move(results));
-  return 0;
+  print_results(machine, commit, std::move(results));
 }
 
 }  // namespace
@@ -213,5 +207,5 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "usage: pyramid_bench CLOUD COMMIT\n");
     return 2;
   }
-  return minuet::abi::bench(arguments[1], arguments[2]);
+  return minuet::abi::exit_status_of([&] { minuet::abi::bench(arguments[1], arguments[2]); });
 }

@@ -16,9 +16,9 @@
 #include "llvm/Support/JSON.h"
 #include "tests/runtime/abi/abi_stream.h"
 #include "tests/runtime/execution/bench_times.h"
+#include "tests/runtime/execution/present_clouds.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/rounding.h"
-#include "tools/minuet/cloud/bench_clouds.h"
 #include "tools/minuet/library/voxelizer.h"
 
 namespace minuet::abi {
@@ -226,25 +226,12 @@ class ReplayBench {
   int32_t levels_ = 0;
 };
 
-int bench(const std::string& network, const std::string& commit, const std::vector<std::string>& names) {
-  tool::BenchFiles files;
-  const char* const shared = std::getenv("MINUET_SHARED");
-  files.data = std::string(shared ? shared : "../shared") + "/data";
-  llvm::Expected<std::vector<tool::BenchCloud>> opened = tool::open_bench_clouds(names, files);
-  if (!opened) {
-    std::fprintf(stderr, "%s\n", llvm::toString(opened.takeError()).c_str());
-    return 1;
-  }
-  std::string reason;
-  Machine* const machine = Machine::open("cuda:0", reason);
-  if (!machine) {
-    std::fprintf(stderr, "%s\n", reason.c_str());
-    return 1;
-  }
+void bench(const std::string& network, const std::string& commit, const std::vector<std::string>& names) {
+  const std::vector<tool::BenchCloud> scenes = present_clouds(names);
+  Machine& machine = open_gpu();
   llvm::json::Array clouds;
-  for (const tool::BenchCloud& cloud : *opened) {
-    if (cloud.is_missing) continue;
-    ReplayBench bench(*machine, network, cloud);
+  for (const tool::BenchCloud& cloud : scenes) {
+    ReplayBench bench(machine, network, cloud);
     const std::pair<minuet_map_method, Range> measured[] = {{MINUET_MAPS_SORTED, Range::Tight},
                                                             {MINUET_MAPS_INDEXED, Range::Tight},
                                                             {MINUET_MAPS_INDEXED, Range::Wide},
@@ -261,12 +248,11 @@ int bench(const std::string& network, const std::string& commit, const std::vect
       clouds.push_back(std::move(entry));
     }
   }
-  print_results(*machine, commit,
+  print_results(machine, commit,
                 llvm::json::Object{{"network", network},
                                    {"dtype", "fp16"},
                                    {"capacity_factor", kFactor},
                                    {"clouds", std::move(clouds)}});
-  return 0;
 }
 
 }  // namespace
@@ -277,5 +263,7 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "usage: replay_bench NETWORK COMMIT [CLOUD...]\n");
     return 2;
   }
-  return minuet::abi::bench(arguments[1], arguments[2], {arguments + 3, arguments + count});
+  return minuet::abi::exit_status_of([&] {
+    minuet::abi::bench(arguments[1], arguments[2], {arguments + 3, arguments + count});
+  });
 }
