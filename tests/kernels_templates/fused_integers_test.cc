@@ -1,28 +1,10 @@
 // The fused kernel with 8-bit tensors, whole, in the shim: every bit as exact integers and the fixed steps in
 // fp32 give it, for all roads of the weights, units, and ways to share the work.
-#include <gtest/gtest.h>
-
-#include <numeric>
-#include <random>
-
-#include "tests/kernels_templates/testing.h"
-// testing.h first: it brings the shim's names.
-#include "kernels_templates/fused/fused_convolution.h"
+#include "tests/kernels_templates/fused_runs.h"
 #include "tests/kernels_templates/integer_problem.h"
 
 namespace minuet {
 namespace {
-
-std::vector<Vector<16>> aligned_copy(const std::vector<char>& bytes) {
-  std::vector<Vector<16>> memory(bytes.size() / 16 + 1);
-  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(memory.data()));
-  return memory;
-}
-
-template <FusedSpec S>
-void run_kernel_of(const FusedParams& p) {
-  fused_convolution<S>(p);
-}
 
 void expect_exact(const FusedSpec& spec, void (*kernel)(const FusedParams&), const FusedShapeOfMap& shape,
                   int variant, Magnitudes magnitudes) {
@@ -40,13 +22,12 @@ void expect_exact(const FusedSpec& spec, void (*kernel)(const FusedParams&), con
                       spec.out_channels + gap * fused_access(spec));
   };
   StoredRows first = rows_of(fused_output_type(spec), 2), next = rows_of(fused_second_type(spec), 6);
-  const std::vector<Vector<16>> input = aligned_copy(problem.input.bytes),
-                                residual = aligned_copy(problem.residual.bytes),
-                                image = aligned_copy(problem.image);
+  const std::vector<Vector<16>> input = aligned(problem.input.bytes),
+                                residual = aligned(problem.residual.bytes), image = aligned(problem.image);
   StoredRows other = rows_of(fused_shortcut_type(spec), 4);
-  const std::vector<Vector<16>> shortcut_image = aligned_copy(problem.shortcut_image);
-  std::vector<Vector<16>> output = aligned_copy(first.bytes), second = aligned_copy(next.bytes),
-                          shortcut = aligned_copy(other.bytes);
+  const std::vector<Vector<16>> shortcut_image = aligned(problem.shortcut_image);
+  std::vector<Vector<16>> output = aligned(first.bytes), second = aligned(next.bytes),
+                          shortcut = aligned(other.bytes);
   const i32 query_count = static_cast<i32>(count);
   u32 overflow = 0, second_overflow = 0, shortcut_overflow = 0;
   FusedParams p{};
@@ -108,7 +89,7 @@ void expect_exact(const FusedSpec& spec, void (*kernel)(const FusedParams&), con
 
 template <FusedSpec S>
 void expect_integers(const FusedShapeOfMap& shape, int variant, Magnitudes magnitudes = Magnitudes::Usual) {
-  expect_exact(S, &run_kernel_of<S>, shape, variant, magnitudes);
+  expect_exact(S, &run_kernel<S>, shape, variant, magnitudes);
 }
 
 constexpr FusedType kOutputs[] = {FusedType::OfInput, FusedType::U8,   FusedType::F16,
@@ -139,21 +120,14 @@ constexpr FusedSpec spec_of(DType io, i32 in, i32 out, i32 volume, i32 turn) {
 
 template <DType Io, i32 Turn>
 void expect_all_channels() {
-  expect_integers<spec_of(Io, 1, 16, 27, Turn)>({.queries = 100}, 0);
-  expect_integers<spec_of(Io, 3, 5, 27, Turn + 1)>({.queries = 61, .ordered = false}, 1);
-  expect_integers<spec_of(Io, 4, 32, 27, Turn + 2)>({.queries = 100}, 2);
-  expect_integers<spec_of(Io, 5, 3, 8, Turn + 3)>({.queries = 70, .ordered_views = false}, 3);
-  expect_integers<spec_of(Io, 8, 24, 27, Turn + 4)>({.queries = 100}, 4);
-  expect_integers<spec_of(Io, 16, 48, 27, Turn + 5)>({.queries = 90}, 5);
-  expect_integers<spec_of(Io, 24, 8, 27, Turn + 6)>({.queries = 90, .ordered = false}, 6);
-  expect_integers<spec_of(Io, 32, 64, 8, Turn + 7)>({.queries = 80}, 7);
-  expect_integers<spec_of(Io, 48, 96, 8, Turn + 8)>({.queries = 80}, 8);
-  expect_integers<spec_of(Io, 64, 1, 27, Turn + 9)>({.queries = 80, .ordered_views = false}, 9);
-  expect_integers<spec_of(Io, 96, 160, 8, Turn + 10)>({.queries = 60}, 10);
-  expect_integers<spec_of(Io, 128, 4, 27, Turn + 11)>({.queries = 60}, 11);
-  expect_integers<spec_of(Io, 160, 128, 8, Turn + 12)>({.queries = 60}, 12);
-  expect_integers<spec_of(Io, 33, 17, 8, Turn + 13)>({.queries = 60}, 13);
-  expect_integers<spec_of(Io, 32, 64, 125, Turn + 14)>({.queries = 60, .density = 0.1}, 14);
+  for_fused_layers([](auto turn) {
+    constexpr FusedLayer kLayer = kFusedLayers[turn];
+    constexpr FusedSpec kSpec =
+        spec_of(Io, kLayer.in_channels, kLayer.out_channels, kLayer.volume, Turn + turn);
+    expect_integers<kSpec>(kLayer.shape, turn);
+  });
+  expect_integers<spec_of(Io, 32, 64, 125, Turn + kFusedLayerCount)>({.queries = 60, .density = 0.1},
+                                                                     kFusedLayerCount);
 }
 TEST(FusedIntegers, U8) {
   expect_all_channels<DType::U8, 0>();

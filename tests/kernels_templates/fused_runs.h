@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "tests/kernels_templates/testing.h"
 // testing.h first: it brings the shim's names.
@@ -184,6 +185,38 @@ template <FusedSpec S>
 void expect_fused(const FusedShapeOfMap& shape, int variant) {
   static const FusedParameters parameters(S, 400);
   check_fused(parameters, &run_kernel<S>, shape, variant);
+}
+
+/// A layer with few, many, odd or even numbers of channels, and the queries of its run.
+struct FusedLayer {
+  i32 in_channels, out_channels, volume;
+  FusedShapeOfMap shape;
+};
+constexpr FusedLayer kFusedLayers[] = {
+    {1, 16, 27, {.queries = 100}},
+    {3, 5, 27, {.queries = 61, .ordered = false}},
+    {4, 32, 27, {.queries = 100}},
+    {5, 3, 8, {.queries = 70, .ordered_views = false}},
+    {8, 24, 27, {.queries = 100}},
+    {16, 48, 27, {.queries = 90}},
+    {24, 8, 27, {.queries = 90, .ordered = false}},
+    {32, 64, 8, {.queries = 80}},
+    {48, 96, 8, {.queries = 80}},
+    {64, 1, 27, {.queries = 80, .ordered_views = false}},
+    {96, 160, 8, {.queries = 60}},
+    {128, 4, 27, {.queries = 60}},
+    {160, 128, 8, {.queries = 60}},
+    {33, 17, 8, {.queries = 60}},
+};
+constexpr i32 kFusedLayerCount = sizeof(kFusedLayers) / sizeof(kFusedLayers[0]);
+
+/// Calls check(i) for the index of each element of kFusedLayers. `i` is a std::integral_constant.
+template <class Check>
+void for_fused_layers(const Check& check) {
+  const auto call = [&]<i32... I>(std::integer_sequence<i32, I...>) {
+    (check(std::integral_constant<i32, I>()), ...);
+  };
+  call(std::make_integer_sequence<i32, kFusedLayerCount>());
 }
 
 /// Clouds of few queries, or of no pair, with rows of padding and without; `rows`: whole tiles. Then whoever

@@ -31,20 +31,12 @@ constexpr FusedSpec spec_of(DType io, i32 in, i32 out, i32 volume, i32 turn) {
 
 template <DType Io, i32 Turn>
 void expect_all_channels() {
-  expect_fused<spec_of(Io, 1, 16, 27, Turn)>({.queries = 100}, 0);
-  expect_fused<spec_of(Io, 3, 5, 27, Turn + 1)>({.queries = 61, .ordered = false}, 1);
-  expect_fused<spec_of(Io, 4, 32, 27, Turn + 2)>({.queries = 100}, 2);
-  expect_fused<spec_of(Io, 5, 3, 8, Turn + 3)>({.queries = 70, .ordered_views = false}, 3);
-  expect_fused<spec_of(Io, 8, 24, 27, Turn + 4)>({.queries = 100}, 4);
-  expect_fused<spec_of(Io, 16, 48, 27, Turn + 5)>({.queries = 90}, 5);
-  expect_fused<spec_of(Io, 24, 8, 27, Turn + 6)>({.queries = 90, .ordered = false}, 6);
-  expect_fused<spec_of(Io, 32, 64, 8, Turn + 7)>({.queries = 80}, 7);
-  expect_fused<spec_of(Io, 48, 96, 8, Turn + 8)>({.queries = 80}, 8);
-  expect_fused<spec_of(Io, 64, 1, 27, Turn + 9)>({.queries = 80, .ordered_views = false}, 9);
-  expect_fused<spec_of(Io, 96, 160, 8, Turn + 10)>({.queries = 60}, 10);
-  expect_fused<spec_of(Io, 128, 4, 27, Turn + 11)>({.queries = 60}, 11);
-  expect_fused<spec_of(Io, 160, 128, 8, Turn + 12)>({.queries = 60}, 12);
-  expect_fused<spec_of(Io, 33, 17, 8, Turn + 13)>({.queries = 60}, 13);
+  for_fused_layers([](auto turn) {
+    constexpr FusedLayer kLayer = kFusedLayers[turn];
+    constexpr FusedSpec kSpec =
+        spec_of(Io, kLayer.in_channels, kLayer.out_channels, kLayer.volume, Turn + turn);
+    expect_fused<kSpec>(kLayer.shape, turn);
+  });
 }
 TEST(Fused, F16) { expect_all_channels<DType::F16, 0>(); }
 TEST(Fused, Bf16) { expect_all_channels<DType::BF16, 1>(); }
