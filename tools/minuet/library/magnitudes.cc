@@ -24,11 +24,13 @@ llvm::Expected<RangeMethod> parse_range_method(llvm::StringRef flag) {
 
 bool Magnitudes::add(llvm::ArrayRef<float> values) {
   double largest = 0;
+  bool has_negative = false;
   for (const float value : values) {
     if (!std::isfinite(value)) return false;
     largest = std::max(largest, static_cast<double>(std::abs(value)));
-    has_negative_ |= value < 0;
+    has_negative |= value < 0;
   }
+  has_negative_ |= has_negative;
   largest_ = std::max(largest_, largest);
   count_ += static_cast<int64_t>(values.size());
   if (bins_.empty() && largest > 0) {

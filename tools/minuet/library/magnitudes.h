@@ -27,9 +27,6 @@ class Magnitudes {
   /// Adds numbers. Returns false, and adds nothing, if one of them is infinite or NaN.
   bool add(llvm::ArrayRef<float> values);
 
-  double largest() const { return largest_; }
-  bool has_negative() const { return has_negative_; }
-  int64_t count() const { return count_; }
   /// Returns the range, or 0 if all numbers are 0. `percentile` is above 0 and at most 100, and is used by
   /// RangeMethod::Percentile alone.
   double range(RangeMethod method, double percentile) const;
