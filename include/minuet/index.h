@@ -8,14 +8,14 @@
  * By default a level has two slots for each voxel of its capacity. They suffice for every cloud, even if each
  * voxel lies in a superblock of its own, but they are most of the memory of an index. The voxels of a scene
  * lie close together: over all levels, a LiDAR scan has about 35 in a superblock if they are 0.1 m long, and
- * 9 if they are 0.02 m long. So a caller who knows the clouds can declare slots in capacity mode: level_slots
- * of minuet_execution_options and of minuet_pyramid_options, and `slots` of minuet_pyramid_level.
+ * 9 if they are 0.02 m long. So a caller who knows the clouds can declare slots in capacity mode, with
+ * minuet_execution_options.level_slots, minuet_pyramid_options.level_slots or minuet_pyramid_level.slots.
  * minuet_execution_suggest_slots tells numbers for clouds like a given one.
  * - A number is rounded up to a multiple of 4096, and to at least one slot for 32 voxels of the capacity. It
  *   is at most 2^26. 0 stands for the default.
- * - A table is fast while at most half of its slots are taken. A fuller one is slower, and as right. A cloud
- *   with so many superblocks that one finds no slot does not fit: it has no rows, and its status word has
- *   MINUET_CLOUD_INDEX_FULL.
+ * - A table is fast while at most half of its slots are taken. A fuller table is slower, but the results
+ *   are the same. A cloud with so many superblocks that one finds no slot does not fit: it has no rows, and
+ *   its status word has MINUET_CLOUD_INDEX_FULL.
  * - Sets, the order of their rows, and maps do not depend on the slots, and no result does. */
 #ifndef MINUET_INDEX_H_
 #define MINUET_INDEX_H_

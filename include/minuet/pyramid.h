@@ -258,8 +258,8 @@ MINUET_API minuet_status minuet_plan_prepared_bytes(minuet_plan* plan, const cha
 /* Writes the parameters of a plan to `prepared`, in the forms that the kernels of its runs on a pyramid read:
  * weights are rounded to the dtype of the plan, and batch norms are folded. Any number of runs may then read
  * this memory (minuet_run_arguments.prepared), whose results have the same bits as with a minuet_parameters
- * of the same values. The plan must be loaded on the device. Of `arguments`, the call reads the pyramid, map
- * and set_order only.
+ * of the same values. The plan must be loaded on the device. The call reads only the pyramid, map and
+ * set_order of `arguments`.
  *
  * `values` has an f32 array in device memory for each parameter of the plan, with any strides and in the
  * order of their numbers. Weights have the shape and order of `order`, as for minuet_parameters_set.

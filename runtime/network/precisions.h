@@ -18,8 +18,8 @@ struct PrecisionFault {
 
 /// Gives a program the types that its convolutions ask for (ProgramLayer::is_int8): the elements of storages,
 /// their scales, and the types in the problems of its layers. A tensor that layers read in both forms has a
-/// copy in 8 bits, which its producer writes too. Changes nothing but names of types if no convolution
-/// computes in 8 bits. Returns a fault if there is one; the program is then of no use.
+/// copy in 8 bits, which its producer writes too. Changes nothing if no convolution computes in 8 bits.
+/// Returns a fault if there is one; the program is then of no use.
 ///
 /// Call it behind cover_chains() and before assign_columns().
 std::optional<PrecisionFault> assign_precisions(Program& program);

@@ -92,10 +92,7 @@ class Quantization {
   std::set<std::string> given_;
 };
 
-}  // namespace
-
-namespace {
-
+/// Returns true if an input or a saved result has this name.
 bool is_result(const NetworkDescription& network, llvm::StringRef name) {
   return llvm::any_of(network.inputs, [&](const InputDescription& input) { return input.name == name; }) ||
          llvm::any_of(network.layers, [&](const LayerDescription& layer) { return layer.save == name; });
@@ -106,13 +103,9 @@ void name_output(NetworkDescription& network) {
   if (!network.outputs.empty()) return;
   LayerDescription& last = network.layers.back();
   if (last.save.empty()) {
-    last.save = kUsualOutput;
-    while (llvm::any_of(llvm::ArrayRef(network.layers).drop_back(),
-                        [&](const LayerDescription& layer) { return layer.save == last.save; }) ||
-           llvm::any_of(network.inputs,
-                        [&](const InputDescription& input) { return input.name == last.save; })) {
-      last.save += "_";
-    }
+    std::string name = kUsualOutput;
+    while (is_result(network, name)) name += "_";
+    last.save = name;
   }
   network.outputs = {last.save};
 }

@@ -1,5 +1,6 @@
-// Changes descriptions of networks for their quantization: which results to look at in a calibration, and
-// which convolutions compute in 8 bits, with the ranges that the calibration has found.
+// Changes descriptions of networks for their quantization. For a calibration, a description gets the results
+// of convolutions as outputs. The quantized description says which convolutions compute in 8 bits, and has
+// the ranges that the calibration has found.
 #pragma once
 
 #include <string>

@@ -92,8 +92,8 @@ class ParameterLayout {
   struct Layer {
     i32 first = -1, end = -1;  // The layer's parameters are [first, end) of parameters_.
     i64 scale = -1, shift = -1;
-    // Lists the batch norms from which parts of scale and shift are computed. For a chain, it has the numbers
-    // of the Affine steps. For a convolution it has a 0, because its whole scale and shift are computed.
+    // Lists the parts of `scale` and `shift` that are computed from a batch norm. The parts of a chain are
+    // its Affine steps. The scale and shift of a convolution are one part, with the number 0.
     std::vector<i32> folded;
   };
 

@@ -173,9 +173,9 @@ inline void expect_integer_layer(Device& device, Engine& engine, const FusedChoi
   EXPECT_EQ(words.read<i32>(), (std::vector<i32>{count, 0, 0}));
 }
 
-/// Calls check(layer, problem, run) for layers of many channels and types, which have so many queries. Each
-/// layer is run plainly, and with padded rows, ordered views and an output that is a part of longer rows, as
-/// those of a concat are.
+/// Calls check(layer, problem, run) for layers of many channels and types with this number of queries. Each
+/// layer is run twice. The second run has padded rows and ordered views, and its output rows are parts of
+/// longer rows, as in a concat.
 template <class Check>
 void for_integer_layers(i64 queries, const Check& check) {
   i32 turn = 0;

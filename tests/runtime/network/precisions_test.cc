@@ -1,4 +1,4 @@
-// Which tensors of a program have 8-bit elements, with which scales, and what is refused.
+// Tests which tensors of a program get 8-bit elements, which scales they get, and which programs are refused.
 #include <gmock/gmock.h>
 
 #include "codegen/base/number_text.h"
