@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Measures how MinkUNet42 scales over the GPUs of a machine, in PyTorch and JAX, and writes one JSON file.
 
-usage: scale.py --commit COMMIT --output FILE [--torch] [--jax] [--counts N ...] [--weak] [--strong] [--training]
-                [--inference] [--mode NAME ...] [--batch N] [--cloud NAME=FILE.npy ...] [--random] [--device cuda|cpu]
-                [--points N] [--repeats N]
+usage: scale.py --commit COMMIT --output FILE [--torch] [--jax] [--counts N ...] [--weak] [--equal] [--strong]
+                [--training] [--inference] [--mode NAME ...] [--batch N] [--cloud NAME=FILE.npy ...] [--random]
+                [--device cuda|cpu] [--points N] [--repeats N]
 
   --torch    a process for each device, DistributedDataParallel over NCCL, or gloo on the CPU: scale_torch.py
   --jax      one process with all devices, jax.shard_map over a mesh of clouds: scale_jax.py
   --counts   numbers of devices; default: the powers of two up to those of the machine, and on the CPU 1 and 2
 
 In weak scaling each device has one cloud. In strong scaling the devices share the clouds of one batch (--batch), all of
-which a single device has. Clouds are random parts of those that are given, and differ in size.
+which a single device has. Clouds are random parts of those that are given, and differ in size, but for a second form of
+weak scaling (--equal), in which no device waits for a larger cloud.
 
 For each framework and count, the processes are started twice on the same cache folder, which is empty at first: the
 first start compiles each kernel once, whatever the number of processes, and the second compiles nothing, or the result
@@ -36,7 +37,7 @@ from typing import Any
 import minuet
 import numpy as np
 from measuring import Record, cloud_arrays, framework_versions, host_cpu
-from scaling import add_work_arguments
+from scaling import STRONG, add_work_arguments
 
 FRAMEWORKS = {"torch": "PyTorch", "jax": "JAX"}
 # How far the first losses may be from those of one device, which adds in another order, in float16.
@@ -48,7 +49,7 @@ def work_arguments(given: argparse.Namespace) -> list[str]:
     """Returns the arguments that processes share."""
     words = ["--device", given.device, "--repeats", str(given.repeats), "--batch", str(given.batch)]
     words += ["--points", str(given.points)] * bool(given.points)
-    for name in ("random", "weak", "strong", "training", "inference"):
+    for name in ("random", "weak", "equal", "strong", "training", "inference"):
         words += [f"--{name}"] * getattr(given, name)
     for name in ("cloud", "mode"):
         words += [word for value in getattr(given, name) for word in (f"--{name}", value)]
@@ -177,7 +178,7 @@ class Framework:
 
     def check_losses(self, row: dict[str, Any]) -> None:
         """Notes a failure where the losses are not those of the same batches on the least number of devices."""
-        if row["scaling"] != "strong" or row.get("statistics") != "of all ranks":
+        if row["scaling"] != STRONG or row.get("statistics") != "of all ranks":
             return
         key = (row["cloud"], row["mode"])
         wanted = self.of_one.setdefault(key, row["loss_curve"])

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The process of scale.py in JAX: MinkUNet42 by jax.shard_map over a mesh of clouds, one or a few on each device.
 
-Training has two forms. In "ops", batch norms share the statistics of all devices. In "network", the network is one op
-for each pass, whose batch norms have the statistics of their device, and the running ones are averaged. Both weigh all
-voxels of the batch alike. Inference is the network as one op, with parameters that are prepared once.
+Training has two forms. In "ops, shared norms", batch norms have the statistics of all devices. In "network", the
+network is one op for each pass, whose batch norms have the statistics of their device, and the running ones are
+averaged. Both weigh all voxels of the batch alike. Inference is the network as one op, with parameters that are
+prepared once.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from scaling import (
     batches_of,
     divide,
     is_wanted,
-    selected,
+    selected_work,
     start_record,
     sum_by_class,
     write_process,
@@ -38,7 +39,7 @@ from scaling import (
 from training_step_jax import LOSS_SCALE, MOMENTUM, OUT_CHANNELS, RATE, WITH_COMMAND_BUFFERS, Program, values_of
 
 AXIS, LEVELS = "clouds", 5
-OPS, NETWORK = "ops, jit", "network, jit"
+SHARED_NORMS, NETWORK = "ops, shared norms, jit", "network, jit"
 
 
 class Shards:
@@ -137,8 +138,8 @@ class Process:
         for scaling, batches in batches_of(self.given, cloud_arrays(argparse.ArgumentParser(), self.given)):
             shards = Shards(batches)
             row = {"scaling": scaling, "cloud": batches.name, "clouds": batches.clouds}
-            for what in selected(self.given, "training step", "inference"):
-                modes = {OPS: partial(self.training_row, mode=OPS), NETWORK: partial(self.training_row, mode=NETWORK)}
+            for what in selected_work(self.given):
+                modes = {mode: partial(self.training_row, mode=mode) for mode in (SHARED_NORMS, NETWORK)}
                 if what == "inference":
                     modes = {f"{NETWORK}, prepared": self.inference_row}
                 for mode, measure in modes.items():
@@ -156,7 +157,7 @@ class Process:
             curve.append(float(loss))
         if not np.isfinite(curve).all():
             raise RuntimeError(f"the losses are not finite: {curve}")
-        row = {"statistics": "of all ranks" if mode == OPS else "of each rank", "loss_curve": curve}
+        row = {"statistics": "of all ranks" if mode == SHARED_NORMS else "of each rank", "loss_curve": curve}
         steps, kernels = self.times_of(program, shards), self.kernels(program, shards)
         memory = self.memory()
         del program
@@ -280,13 +281,13 @@ def training_step(shards: Shards, mode: str, axis: str | None) -> tuple[Callable
 
     options = {"dtype": "float16", "bounds": shards.bounds}
     network = sparse.Network("minkunet42", shards.capacities, is_trained=True, **options)
-    made = OpNetwork(shards.capacities, shards.bounds) if mode == OPS else network
+    made = OpNetwork(shards.capacities, shards.bounds) if mode == SHARED_NORMS else network
 
     def total(number: Any) -> Any:
         return number if axis is None else jax.lax.psum(number, axis)
 
     def loss_of(weights: Any, cloud: Any, features: Any, labels: Any, voxels: Any) -> Any:
-        shared = {"axis_name": axis} if mode == OPS else {}
+        shared = {"axis_name": axis} if mode == SHARED_NORMS else {}
         output, statistics = made.train(weights["network"], cloud, features, **shared)
         logits = output.astype(jnp.float32) @ weights["head"]
         each = -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1)[:, 0]
@@ -299,7 +300,7 @@ def training_step(shards: Shards, mode: str, axis: str | None) -> tuple[Callable
         gradient = jax.value_and_grad(loss_of, has_aux=True)
         voxels = total(count[0]).astype(jnp.float32)
         (loss, statistics), gradients = gradient(weights, cloud, features, labels, voxels)
-        if mode != OPS and axis is not None:
+        if mode != SHARED_NORMS and axis is not None:
             statistics = jax.lax.pmean(statistics, axis)
         momentum = jax.tree.map(lambda m, g: MOMENTUM * m + g / LOSS_SCALE, momentum, gradients)
         weights = jax.tree.map(lambda w, m: w - RATE * m, weights, momentum)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """One rank of scale.py in PyTorch: trains MinkUNet42 by DistributedDataParallel, and runs it by a plan of rank 0.
 
-Training has two forms. In "ops", batch norms share the statistics of all ranks, and gradients are exchanged while the
-backward pass goes on. In "fused", the network is one op whose batch norms have the statistics of their rank, and
-gradients are exchanged behind it. Both weigh all voxels of the batch alike, and run in capacity mode with the same
-capacities on all ranks: enqueued, and on a GPU as one captured graph with all that ranks exchange.
+Training has three forms. In "ops", gradients are exchanged while the backward pass goes on. In "ops, shared norms",
+batch norms have the statistics of all ranks besides. In "fused", the network is one op, and gradients are exchanged
+behind it. All weigh all voxels of the batch alike, and run in capacity mode with the same capacities on all ranks:
+enqueued, and on a GPU as one captured graph with all that ranks exchange.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from scaling import (
     batches_of,
     divide,
     is_wanted,
-    selected,
+    selected_work,
     start_record,
     sum_by_class,
     write_process,
@@ -50,6 +50,7 @@ from training_step import capacity_step, graph_step
 
 # DistributedDataParallel arranges its buckets anew in its first steps, and may be captured behind eleven of them.
 WARM_UP_OF_CAPTURE = 11
+OPS, SHARED_NORMS, FUSED = "ops", "ops, shared norms", "fused"
 
 
 class Scenes:
@@ -95,15 +96,16 @@ class RankStep(Step):
         return mean * (own * self._ranks / total), status
 
 
-def rank_step(scenes: Scenes, device: str, fused: bool = False, exchanges: bool = True) -> RankStep:
+def rank_step(scenes: Scenes, device: str, form: str = SHARED_NORMS, exchanges: bool = True) -> RankStep:
     """Returns the step of a rank.
 
     Args:
+        form: OPS, SHARED_NORMS or FUSED.
         exchanges: whether it exchanges anything with other ranks.
     """
     network = minkunet42(spconv, IN_CHANNELS, CLASSES).to(device)
     shares = exchanges and scenes.batches.ranks > 1
-    if fused:
+    if form == FUSED:
         coordinates, features, _ = scenes.draw(0, 1)
         given = spconv.SparseConvTensor(features, coordinates, scenes.shape, scenes.batches.clouds_of_rank)
         network = minuet.torch.fuse(network, given)
@@ -111,7 +113,7 @@ def rank_step(scenes: Scenes, device: str, fused: bool = False, exchanges: bool 
         # Running statistics are the same on all ranks already, or each rank keeps its own.
         with side_stream(device):
             network = DistributedDataParallel(network, broadcast_buffers=False, gradient_as_bucket_view=True)
-        if not fused:  # Parameters stay. DistributedDataParallel would refuse a SyncBatchNorm on the CPU.
+        if form == SHARED_NORMS:  # Parameters stay. DistributedDataParallel would refuse a SyncBatchNorm on the CPU.
             network.module = nn.SyncBatchNorm.convert_sync_batchnorm(network.module)
     return RankStep(network, scenes, shares)
 
@@ -136,15 +138,14 @@ def side_stream(device: str) -> Iterator[None]:
     torch.cuda.current_stream().wait_stream(stream)
 
 
-def training_modes(device: str) -> dict[str, tuple[bool, Callable[..., Any]]]:
-    """Returns the ways to train: whether the network is fused, and what makes the step from what makes the module's."""
-    made: dict[str, tuple[bool, Callable[..., Any]]] = {}
-    for fused in (False, True):
-        name = "fused" if fused else "ops"
-        made[f"{name}, capacity"] = (fused, lambda scenes, device, make: capacity_step(scenes, device, make=make))
+def training_modes(device: str) -> dict[str, tuple[str, Callable[..., Any]]]:
+    """Returns the ways to train: the form, and what makes the step from what makes the form's."""
+    made: dict[str, tuple[str, Callable[..., Any]]] = {}
+    for form in (OPS, SHARED_NORMS, FUSED):
+        made[f"{form}, capacity"] = (form, lambda scenes, device, make: capacity_step(scenes, device, make=make))
         if device == "cuda":
             options = {"warm_up": WARM_UP_OF_CAPTURE, "stream": capture_stream()}
-            made[f"{name}, graph"] = (fused, partial(graph_step, **options))
+            made[f"{form}, graph"] = (form, partial(graph_step, **options))
     return made
 
 
@@ -186,7 +187,7 @@ class Rank:
         for scaling, batches in batches_of(self.given, cloud_arrays(argparse.ArgumentParser(), self.given)):
             scenes = Scenes(batches, self.given.rank, self.device)
             row = {"scaling": scaling, "cloud": batches.name, "clouds": batches.clouds}
-            for what in selected(self.given, "training step", "inference"):
+            for what in selected_work(self.given):
                 for mode, measure in (self.trainings() if what == "training step" else self.inferences()).items():
                     if is_wanted(self.given, mode):
                         self.document["rows"].append({**row, "what": what, "mode": mode, **measure(scenes)})
@@ -194,13 +195,13 @@ class Rank:
     def trainings(self) -> dict[str, Callable[[Scenes], dict[str, Any]]]:
         """Returns what measures each way to train."""
         return {
-            mode: partial(self.training, fused=fused, make=make)
-            for mode, (fused, make) in training_modes(self.device).items()
+            mode: partial(self.training, form=form, make=make)
+            for mode, (form, make) in training_modes(self.device).items()
         }
 
-    def training(self, scenes: Scenes, fused: bool, make: Callable[..., Any]) -> dict[str, Any]:
+    def training(self, scenes: Scenes, form: str, make: Callable[..., Any]) -> dict[str, Any]:
         """Measures one way to train."""
-        step = make(scenes, self.device, make=partial(rank_step, fused=fused))
+        step = make(scenes, self.device, make=partial(rank_step, form=form))
         losses = []
         for seed in range(LOSSES):
             loss, status = step(*scenes.tensors(seed))
@@ -209,12 +210,12 @@ class Rank:
                 raise RuntimeError(f"the loss is {losses[-1]}, and the status of the cloud {int(status)}")
         # The mean over the ranks is the loss of the whole batch, which a single rank with all clouds has, too.
         curve = [sum(parts) / len(parts) for parts in zip(*self.gather(losses), strict=True)]
-        row = {"statistics": "of each rank" if fused else "of all ranks", "loss_curve": curve}
+        row = {"statistics": "of all ranks" if form == SHARED_NORMS else "of each rank", "loss_curve": curve}
         row |= self.timed(step, scenes)
         del step
         if self.given.ranks == 1:
             return self.divided(row)
-        own = make(scenes, self.device, make=partial(rank_step, fused=fused, exchanges=False))
+        own = make(scenes, self.device, make=partial(rank_step, form=form, exchanges=False))
         alone = self.times_of(own, scenes)
         return self.divided(row, alone)
 

@@ -17,8 +17,10 @@ import numpy as np
 from measuring import add_cloud_arguments, spread
 
 IN_CHANNELS, CLASSES = 4, 20
-# The share of the voxels that a cloud of a batch lacks: anything up to this, so that clouds differ in size.
+# The share of the voxels that a cloud of a batch lacks: anything up to this, so that clouds differ in size. Clouds of
+# equal size lack half of it.
 MOST_DROPPED = 0.3
+WEAK, EQUAL, STRONG = "weak", "weak, equal sizes", "strong"
 WARM_UP, PROFILED = 12, 5
 WARM_UP_ON_CPU = 2
 # The first losses of training, which are recorded: those of the whole batch.
@@ -32,15 +34,16 @@ class Batches:
         coordinates: int32 [n, 4] of the scene.
         clouds: how many clouds the batch of all ranks has.
         ranks: how many ranks share it.
+        equal: all clouds have the same number of voxels. Otherwise they differ.
     """
 
-    def __init__(self, name: str, coordinates: np.ndarray, clouds: int, ranks: int) -> None:
+    def __init__(self, name: str, coordinates: np.ndarray, clouds: int, ranks: int, equal: bool = False) -> None:
         if clouds % ranks:
             raise ValueError(f"{clouds} clouds cannot be divided among {ranks} ranks: give --batch a multiple of that")
         coordinates = np.array(coordinates, np.int32)
         coordinates[:, 1:] -= coordinates[:, 1:].min(0)
         coordinates[:, 0] = 0
-        self.name, self.all = name, coordinates
+        self.name, self.all, self.equal = name, coordinates, equal
         self.clouds, self.ranks, self.clouds_of_rank = clouds, ranks, clouds // ranks
         # A multiple of 16 cells, so that no level loses its last cells.
         self.shape = [-(-(int(most) + 1) // 16) * 16 for most in coordinates[:, 1:].max(0)]
@@ -56,7 +59,8 @@ class Batches:
         for number in range(self.clouds_of_rank):
             cloud = rank * self.clouds_of_rank + number
             random = np.random.default_rng([step, cloud])
-            dropped = 0.0 if whole else random.uniform(0, MOST_DROPPED)
+            drawn = random.uniform(0, MOST_DROPPED)
+            dropped = 0.0 if whole else MOST_DROPPED / 2 if self.equal else drawn
             kept = np.sort(random.permutation(len(self.all))[int(len(self.all) * dropped) :])
             coordinates = self.all[kept]
             coordinates[:, 0] = number
@@ -77,6 +81,7 @@ def add_work_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=8, help="clouds of a batch in strong scaling (default: 8)")
     parser.add_argument("--mode", action="append", default=[], help="only modes with these names, or that begin so")
     parser.add_argument("--weak", action="store_true", help="weak scaling only")
+    parser.add_argument("--equal", action="store_true", help="weak scaling with clouds of equal size only")
     parser.add_argument("--strong", action="store_true", help="strong scaling only")
     parser.add_argument("--training", action="store_true", help="the training step only")
     parser.add_argument("--inference", action="store_true", help="inference only")
@@ -91,9 +96,14 @@ def add_rank_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only-start", action="store_true", help="end after the first training step")
 
 
-def selected(given: argparse.Namespace, *names: str) -> list[str]:
-    """Returns those of the names that the arguments select; without any, all."""
-    return [name for name in names if getattr(given, name.split()[0])] or list(names)
+def selected(given: argparse.Namespace, names: dict[str, str]) -> list[str]:
+    """Returns the names, values of `names`, whose arguments are given; without any, all."""
+    return [name for argument, name in names.items() if getattr(given, argument)] or list(names.values())
+
+
+def selected_work(given: argparse.Namespace) -> list[str]:
+    """Returns what is to be measured."""
+    return selected(given, {"training": "training step", "inference": "inference"})
 
 
 def is_wanted(given: argparse.Namespace, mode: str) -> bool:
@@ -103,10 +113,10 @@ def is_wanted(given: argparse.Namespace, mode: str) -> bool:
 
 def batches_of(given: argparse.Namespace, clouds: dict[str, np.ndarray]) -> Iterator[tuple[str, Batches]]:
     """Gives (scaling, batches) for each cloud. In weak scaling each rank has one cloud, in strong scaling its share."""
-    for scaling in selected(given, "weak", "strong"):
+    for scaling in selected(given, {"weak": WEAK, "equal": EQUAL, "strong": STRONG}):
         for name, coordinates in clouds.items():
-            clouds_of_all = given.ranks if scaling == "weak" else given.batch
-            yield scaling, Batches(name, coordinates, clouds_of_all, given.ranks)
+            clouds_of_all = given.batch if scaling == STRONG else given.ranks
+            yield scaling, Batches(name, coordinates, clouds_of_all, given.ranks, scaling == EQUAL)
 
 
 def start_record(started: float, counters: Any) -> dict[str, Any]:

@@ -42,6 +42,9 @@ def test_a_batch_is_the_same_for_any_number_of_ranks() -> None:
     assert all(np.array_equal(each, whole[0]) and len(each) == 200 for each in whole)
     assert of_four.capacities(2) == [256, 256] and of_one.capacities(1) == [1024]
     assert all(extent % 16 == 0 for extent in of_one.shape)
+    equal = scaling.Batches("random", scene, 4, 4, equal=True)
+    drawn = [equal.draw(0, rank)[0][:, 1:] for rank in range(4)]
+    assert all(len(each) == 170 for each in drawn) and not np.array_equal(drawn[0], drawn[1])
     with pytest.raises(ValueError, match="4 clouds cannot be divided among 3 ranks"):
         scaling.Batches("random", scene, 4, 3)
 

@@ -96,7 +96,7 @@ def test_rows_of_scaling(tmp_path: pathlib.Path):
     starts, rows = ([row for row in document["rows"] if key in row] for key in ("start", "wall_ms"))
     assert [(row["start"], row["devices"], row["processes"]) for row in starts] == [("first", 2, 1), ("second", 2, 1)]
     assert [(row["what"], row["mode"], row.get("statistics")) for row in rows] == [
-        ("training step", "ops, jit", "of all ranks"),
+        ("training step", "ops, shared norms, jit", "of all ranks"),
         ("training step", "network, jit", "of each rank"),
         ("inference", "network, jit, prepared", None),
     ]

@@ -166,7 +166,7 @@ def test_rows(tmp_path: pathlib.Path) -> None:
     """The script with 1 and 2 ranks, and the table of its result."""
     output = tmp_path / "scale.json"
     words = ["--commit", "abc", "--output", str(output), "--torch", "--device", "cpu", "--points", "200"]
-    words += ["--strong", "--batch", "2", "--repeats", "2", "--mode", "ops", "--mode", "plan"]
+    words += ["--strong", "--batch", "2", "--repeats", "2", "--mode", "ops, shared norms", "--mode", "plan"]
     settings = {**os.environ, "PYTHONPATH": str(PACKAGE), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, BENCH / "scale.py", *words], env=settings, text=True, capture_output=True, timeout=600
@@ -196,5 +196,5 @@ def test_rows(tmp_path: pathlib.Path) -> None:
     table = subprocess.run(
         [sys.executable, BENCH / "tables.py", output], capture_output=True, text=True, check=True
     ).stdout
-    assert "| PyTorch | strong | training step | ops, capacity | random_200 | 2 |" in table
+    assert "| PyTorch | strong | training step | ops, shared norms, capacity | random_200 | 2 |" in table
     assert "| PyTorch | 2 | first | 2 |" in table
