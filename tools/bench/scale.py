@@ -98,17 +98,9 @@ def run_processes(commands: list[list[str]], cache: pathlib.Path, arguments: lis
     return [json.loads(pathlib.Path(output).read_text()) for output in outputs]
 
 
-def kernels_in(cache: pathlib.Path) -> int:
-    """Returns the number of kernels in a cache folder."""
-    return sum(path.is_file() for path in cache.glob("v1/obj/*/*"))
-
-
-def start_row(which: str, count: int, documents: list[dict[str, Any]], cached: int) -> dict[str, Any]:
-    """Returns the row of a start: the time of the slowest process, and the kernels of all.
-
-    Args:
-        cached: the kernels in the cache folder at the end.
-    """
+def start_row(which: str, count: int, documents: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the row of a start: the time of the slowest process, the kernels of all, and those in the cache folder
+    when the last process had started."""
     starts = [document["start"] for document in documents]
     kernels = {name: round(sum(start["kernels"][name] for start in starts), 1) for name in starts[0]["kernels"]}
     return {
@@ -116,7 +108,7 @@ def start_row(which: str, count: int, documents: list[dict[str, Any]], cached: i
         "devices": count,
         "processes": len(starts),
         "seconds": max(start["seconds"] for start in starts),
-        "kernels": {**kernels, "cached": cached},
+        "kernels": {**kernels, "cached": max(start["cached"] for start in starts)},
         "ranks": starts,
     }
 
@@ -153,7 +145,7 @@ class Framework:
                 commands = commands_of(self.name, count, folder)
                 cache = pathlib.Path(name) / "cache"
                 documents = run_processes(commands, cache, [*arguments, *extra])
-                row = start_row(which, count, documents, kernels_in(cache))
+                row = start_row(which, count, documents)
                 self.check_start(row)
                 yield {**head, **row}
         for row in joined(count, documents):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import pathlib
 import time
 from collections.abc import Iterator, Sequence
@@ -120,10 +121,13 @@ def batches_of(given: argparse.Namespace, clouds: dict[str, np.ndarray]) -> Iter
 
 
 def start_record(started: float, counters: Any) -> dict[str, Any]:
-    """Returns the seconds from the start of the process until now, and where the library's kernels came from."""
+    """Returns the seconds from the start of the process until now, where the library's kernels came from, and how many
+    the cache folder has."""
+    seconds = round(time.monotonic() - started, 3)
     names = ("compiled", "disk_hits", "bundle_hits", "failures", "waits", "lock_timeouts", "compile_ms", "wait_ms")
     kernels = {name: round(getattr(counters, name), 1) for name in names}
-    return {"seconds": round(time.monotonic() - started, 3), "kernels": kernels}
+    folder = pathlib.Path(os.environ["MINUET_CACHE_DIR"])
+    return {"seconds": seconds, "kernels": kernels, "cached": sum(path.is_file() for path in folder.glob("v1/obj/*/*"))}
 
 
 def write_process(path: str, document: dict[str, Any]) -> None:

@@ -10,7 +10,8 @@ usage: training_step_jax.py --engine ENGINE [--cloud NAME=FILE.npy ...] [--rando
   abi                          inference by a pyramid in capacity mode: on a GPU as one captured CUDA graph, for which
                                it needs torch
 
-All engines have the same parameters, capacities and clouds. `digest` is a hash of the results' bits.
+All engines have the same parameters, capacities and clouds. `wall_ms` is a call alone until its results are there, and
+`in_series_ms` a call of a series that does not wait between calls. `digest` is a hash of the results' bits.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import os
 
 import minuet
 import numpy as np
-from measuring import add_cloud_arguments, cloud_arrays, wall
+from measuring import add_cloud_arguments, cloud_arrays, in_series, wall
 
 IN_CHANNELS, OUT_CHANNELS, CLASSES, ROOM = 4, 96, 20, 1.25
 DROPPED_IN_WARM_UP, DROPPED = 0.05, 0.02
@@ -76,12 +77,13 @@ def digest_of(arrays):
 
 
 def measure(scenes, given, row, call, upload, wait):
-    """Times call(*upload(*drawn))."""
+    """Times call(*upload(*drawn)): each call alone, and calls that follow one another without a wait."""
     for seed in range(2 if given.device == "cpu" else 12):
         call(*upload(*scenes.draw(DROPPED_IN_WARM_UP if seed % 2 else 0.01, 1000 + seed)))
-    drawn = (upload(*scenes.draw(DROPPED, 2000 + seed)) for seed in range(given.repeats))
+    drawn = [upload(*scenes.draw(DROPPED, 2000 + seed)) for seed in range(given.repeats)]
     whole, enqueued = wall(call, drawn, wait)
-    return {"cloud": scenes.name, "voxels": len(scenes.all), **row, "wall_ms": whole, "enqueued_ms": enqueued}
+    row = {"cloud": scenes.name, "voxels": len(scenes.all), **row, "wall_ms": whole, "enqueued_ms": enqueued}
+    return {**row, "in_series_ms": in_series(call, drawn, wait)}
 
 
 def require(condition, what):

@@ -94,8 +94,11 @@ def framework() -> scale.Framework:
 
 def start_of(which: str, count: int, compiled: list[int], cached: int = 7) -> dict[str, Any]:
     names = ("compiled", "disk_hits", "waits")
-    starts = [{"start": {"seconds": 1 + n, "kernels": dict.fromkeys(names, each)}} for n, each in enumerate(compiled)]
-    return scale.start_row(which, count, starts, cached)
+    starts = [
+        {"start": {"seconds": 1 + n, "kernels": dict.fromkeys(names, each), "cached": cached - len(compiled) + 1 + n}}
+        for n, each in enumerate(compiled)
+    ]
+    return scale.start_row(which, count, starts)
 
 
 def test_starts_that_compile_too_much_are_failures() -> None:
