@@ -4,11 +4,14 @@ namespace minuet {
 namespace {
 
 /// Finds the kernel of `spec` and launches it with `items` items, each of which takes all threads of a block.
+/// The kernels write sums, statistics and rows of features, which no kernel reads early.
 template <class Spec, class Params>
 llvm::Error launch_items(Launcher& launcher, FoundKernels<Spec>& kernels, const Spec& spec, i64 items,
                          const Params& params) {
   MINUET_ASSIGN(const Kernel<Params> kernel, kernels.find(launcher, spec));
-  return launcher.launch_stride(kernel, items * spec.threads, params);
+  MINUET_TRY(launcher.launch_stride(kernel, items * spec.threads, params));
+  launcher.allow_early_reads();
+  return llvm::Error::success();
 }
 
 /// Returns the largest number of items of a kernel that sums pieces.
