@@ -108,13 +108,20 @@ def abi_rows(scenes, given):
     infer, upload, wait, download = (abi_on_cpu if given.device == "cpu" else abi_graph)(
         device, plan, pyramid, values, scenes
     )
-    output, status = infer(*upload(*scenes.draw(0, 1)))
-    wait()
-    output, status = download(output), download(status)
-    require(not int(status[0]), f"the cloud does not fit the capacities: status {int(status[0])}")
-    require(np.isfinite(output).all() and output.any(), "the output is not finite, or 0 everywhere")
+
+    def infer_whole():
+        output, status = infer(*upload(*scenes.draw(0, 1)))
+        wait()
+        output, status = download(output), download(status)
+        require(not int(status[0]), f"the cloud does not fit the capacities: status {int(status[0])}")
+        require(np.isfinite(output).all() and output.any(), "the output is not finite, or 0 everywhere")
+        return digest_of([output])
+
+    digest = infer_whole()
     row = {"engine": "Minuet", "mode": "C ABI" if given.device == "cpu" else "C ABI, graph", "what": "inference"}
-    yield {**measure(scenes, given, row, infer, upload, wait), "digest": digest_of([output])}
+    row = measure(scenes, given, row, infer, upload, wait)
+    require(infer_whole() == digest, "the output has other bits after the measurement")
+    yield {**row, "digest": digest}
 
 
 def abi_on_cpu(device, plan, pyramid, values, scenes):
@@ -166,6 +173,7 @@ def abi_graph(device, plan, pyramid, values, scenes):
         graph.replay()
         return output, status
 
+    infer.memory = buffer, workspace, of_run  # The graph uses it.
     return infer, upload, torch.cuda.synchronize, lambda tensor: tensor.cpu().numpy()
 
 
@@ -252,12 +260,20 @@ def inference_row(scenes, given, network, mode, parameters):
         return network(parameters, cloud, features), cloud.status
 
     program = Program(run, parameters, is_new=False)
-    output, status = program(*on_device(*scenes.draw(0, 1)))
-    sparse.check(status)
-    output = np.asarray(output)
-    require(np.isfinite(output).all() and output.any(), "the output is not finite, or 0 everywhere")
-    row = {"engine": "Minuet", "mode": mode, "what": "inference"}
-    return {**measure(scenes, given, row, program, on_device, program.wait), "digest": digest_of([output])}
+
+    def infer_whole():
+        output, status = program(*on_device(*scenes.draw(0, 1)))
+        sparse.check(status)
+        output = np.asarray(output)
+        require(np.isfinite(output).all() and output.any(), "the output is not finite, or 0 everywhere")
+        return digest_of([output])
+
+    digest = infer_whole()
+    row = measure(
+        scenes, given, {"engine": "Minuet", "mode": mode, "what": "inference"}, program, on_device, program.wait
+    )
+    require(infer_whole() == digest, "the output has other bits after the measurement")
+    return {**row, "digest": digest}
 
 
 def training_row(scenes, given, trained, mode, values, forms):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -185,6 +187,14 @@ def _require_gpu(device: Device | None, number: int | None, what: str) -> None:
         raise ValueError(f"{what} is on cuda:{number}, and the device is {device.name}: copy it there first")
 
 
+def _torch_device(given: Any, number: int) -> contextlib.AbstractContextManager[Any]:
+    """Makes a GPU torch's current one if the array is torch's, which exports only what lies there."""
+    if type(given).__module__.partition(".")[0] != "torch":
+        return contextlib.nullcontext()
+    scope: contextlib.AbstractContextManager[Any] = sys.modules["torch"].cuda.device(number)
+    return scope
+
+
 def _view_dlpack(given: Any, device: Device | None, stream: int, what: str) -> View:
     place = given.__dlpack_device__()
     kind = int(place[0])
@@ -192,8 +202,9 @@ def _view_dlpack(given: Any, device: Device | None, stream: int, what: str) -> V
     if on_gpu:
         _require_gpu(device, None if kind == _dlpack.CUDA_MANAGED else int(place[1]), what)
     try:
-        # DLPack's number of the default stream is 1; 0 is not allowed.
-        tensor = _dlpack.Imported(given, (stream or 1) if on_gpu else None)
+        with _torch_device(given, int(place[1])) if on_gpu else contextlib.nullcontext():
+            # DLPack's number of the default stream is 1; 0 is not allowed.
+            tensor = _dlpack.Imported(given, (stream or 1) if on_gpu else None)
     except BufferError as error:  # The producer refuses, as torch does for a tensor that requires a gradient.
         raise ValueError(f"{what} cannot be read by DLPack: {error}") from error
     if tensor.strides is not None and any(stride < 0 for stride in tensor.strides):

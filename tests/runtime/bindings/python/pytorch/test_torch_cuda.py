@@ -206,6 +206,17 @@ def test_fused_modules_keep_no_memory(generator):
         assert torch.cuda.memory_allocated() == before
 
 
+def test_another_gpu_than_the_current_one(generator):
+    if torch.cuda.device_count() < 2:
+        pytest.skip("two GPUs are needed")
+    network, given = Network().cuda(), inputs(generator, 90, 120)
+    other = copy.deepcopy(network).to("cuda:1")
+    wanted, got = step(network, *given, [130]), step(other, *[tensor.to("cuda:1") for tensor in given], [130])
+    assert torch.cuda.current_device() == 0
+    for one, two in zip([got[0], *got[2]], [wanted[0], *wanted[2]], strict=True):
+        assert one.device.index == 1 and torch.equal(one.cpu(), two.cpu())
+
+
 def test_streams(generator):
     """Work on another stream waits for torch's work on it, and layers of one plan do not mix up their weights."""
     given = inputs(generator, 90, 120)
