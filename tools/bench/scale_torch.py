@@ -331,6 +331,7 @@ class Rank:
             graph.replay()
             return out
 
+        infer.execution = execution  # The graph uses its memory.
         infer(*scenes.tensors(0, whole=True))
         torch.cuda.synchronize()
         if execution.read_cloud().status != 0:

@@ -28,6 +28,8 @@ DROPPED_IN_WARM_UP, DROPPED = 0.05, 0.02
 RATE, MOMENTUM, LOSS_SCALE = 1e-3, 0.9, 1024.0
 WITHOUT_COMMAND_BUFFERS = "--xla_gpu_enable_command_buffer="
 WITH_COMMAND_BUFFERS = "--xla_gpu_graph_min_graph_size=1"
+# XLA otherwise chooses kernels of matrix products by measuring them, and bits differ from compilation to compilation.
+SAME_BITS = "--xla_gpu_autotune_level=0"
 
 
 class Scenes:
@@ -333,7 +335,7 @@ def main():
     given = parser.parse_args()
     if given.engine != "abi":  # XLA reads these when it is loaded.
         flags = WITH_COMMAND_BUFFERS if given.engine == "jax" else WITHOUT_COMMAND_BUFFERS
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags} {SAME_BITS}".strip()
         os.environ["JAX_PLATFORMS"] = given.device
         os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     for name, coordinates in cloud_arrays(parser, given).items():
