@@ -13,13 +13,18 @@ typedef struct minuet_parameters_options {
   size_t struct_size;
   void* ext;
   int64_t master; /* 1: also keeps weights in f32, so that minuet_parameters_get gives back the same bits */
+  int64_t set_by_each_run; /* 1: the caller sets all values before each run, in captures too (see below) */
 } minuet_parameters_options;
 #define MINUET_PARAMETERS_OPTIONS_INIT \
-  { sizeof(minuet_parameters_options), 0, 0 }
+  { sizeof(minuet_parameters_options), 0, 0, 0 }
 
 /* Creates one set of values of a plan's parameters, in memory of the device. Any number of executions may use
  * it (minuet_execution_options.parameters). It has no values at first, even if the plan has some. The plan
  * must be loaded on the device. options is optional.
+ *
+ * A captured minuet_parameters_set writes the weights for those kernels only that runs have selected before.
+ * A run that selects others later is refused then, because replays would leave their weights as they are.
+ * With `set_by_each_run` it is not refused: replays need not write what the next run sets again.
  *
  * Allocates device memory for the values, for folded batch norms and, with `master`, for weights in f32.
  * FAILED_PRECONDITION: the plan is not loaded on the device. INVALID_ARGUMENT: the plan has no parameters. */

@@ -223,7 +223,7 @@ MINUET_ENDS_WITH(minuet_network_options, weights_key);
 MINUET_ENDS_WITH(minuet_shipped_network_info, reserved);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the number.
 MINUET_ENDS_WITH(minuet_execution_options, level_slots);
-MINUET_ENDS_WITH(minuet_parameters_options, master);
+MINUET_ENDS_WITH(minuet_parameters_options, set_by_each_run);
 MINUET_ENDS_WITH(minuet_array, has_strides);
 MINUET_ENDS_WITH(minuet_execution_info, workspace_bytes);
 MINUET_ENDS_WITH(minuet_execution_counters, gemm_lookups);

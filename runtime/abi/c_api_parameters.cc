@@ -41,10 +41,11 @@ minuet_status minuet_parameters_create(minuet_plan* plan, minuet_device* device,
     MINUET_TRY(check_pointer(parameters, "parameters"));
     MINUET_ASSIGN(const minuet_parameters_options given,
                   read_options(options, minuet_parameters_options(MINUET_PARAMETERS_OPTIONS_INIT)));
-    MINUET_TRY(check_flags({{given.master, "master"}}));
+    MINUET_TRY(check_flags({{given.master, "master"}, {given.set_by_each_run, "set_by_each_run"}}));
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded, plan->store->loaded_on(*device->open->device()));
     ParameterSetOptions own;
     own.keeps_master = given.master != 0;
+    own.is_set_by_each_run = given.set_by_each_run != 0;
     MINUET_ASSIGN(std::shared_ptr<ParameterSet> set, ParameterSet::create(std::move(loaded), own));
     *parameters = new minuet_parameters{device->open, std::move(set)};
     return llvm::Error::success();

@@ -153,6 +153,33 @@ TEST_P(PyramidImagesTest, LiveAsLongAsAPyramidThatNeedsThem) {
   EXPECT_EQ(images(), 0);
 }
 
+/// A captured set does not write the weights for kernels that are selected behind it. That is an error,
+/// unless every run sets them.
+TEST_P(PyramidImagesTest, KernelsSelectedBehindACapturedSet) {
+  if (machine().is_cpu()) GTEST_SKIP() << "the CPU device has no graphs";
+  const Stream stream(*own_);
+  stream.make_current();
+  DeviceArrays arrays(*own_, plan_.get(), values());
+  const PyramidHandle pyramid = make_pyramid(1);
+  for (const int64_t each : {0, 1}) {
+    SCOPED_TRACE(each);
+    minuet_parameters_options options = MINUET_PARAMETERS_OPTIONS_INIT;
+    options.set_by_each_run = each;
+    minuet_parameters* made = nullptr;
+    check(minuet_parameters_create(plan_.get(), own_->device(), &options, &made));
+    const Parameters own{made, {minuet_parameters_destroy}};
+    const CapturedGraph graph(stream.get(), [&] { check(set(own, arrays, stream.get())); });
+    const minuet_run_arguments given = on(pyramid, made);
+    const minuet_status status = minuet_plan_run_load(plan_.get(), own_->device(), &given);
+    if (each != 0) {
+      EXPECT_EQ(status, MINUET_OK);
+    } else {
+      EXPECT_EQ(status, MINUET_FAILED_PRECONDITION);
+      EXPECT_THAT(last_error(), HasSubstr("would not set it for the kernel"));
+    }
+  }
+}
+
 /// Graphs may be replayed after the pyramid is destroyed, so their images are kept until the caller says that
 /// the graphs are not replayed any more.
 TEST_P(PyramidImagesTest, LiveAsLongAsCapturedRuns) {

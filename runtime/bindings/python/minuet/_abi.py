@@ -1137,10 +1137,12 @@ class minuet_parameters_options(Structure):
     struct_size: int
     ext: int | None
     master: int
+    set_by_each_run: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("ext", c_void_p),
         ("master", c_int64),
+        ("set_by_each_run", c_int64),
     ]
 
 

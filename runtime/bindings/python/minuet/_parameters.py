@@ -22,11 +22,14 @@ class Parameters(Handle):
         plan: must be loaded on the device.
         device: where the values are.
         master: also keeps weights in float32, as get() gives them back then, bit by bit.
+        set_by_each_run: the caller sets all values before each run, in captured graphs too. Runs may then select other
+            kernels after a capture of set(); otherwise they are refused, because replays would not set the weights of
+            these kernels.
     """
 
-    def __init__(self, plan: Plan, device: Device, *, master: bool = False) -> None:
+    def __init__(self, plan: Plan, device: Device, *, master: bool = False, set_by_each_run: bool = False) -> None:
         options = _abi.minuet_parameters_options(struct_size=ctypes.sizeof(_abi.minuet_parameters_options))
-        options.master = int(master)
+        options.master, options.set_by_each_run = int(master), int(set_by_each_run)
         pointer = make("minuet_parameters_create", plan, device, ctypes.byref(options))
         super().__init__(pointer, library.minuet_parameters_destroy, plan, device)
         self._plan, self._device = plan, device

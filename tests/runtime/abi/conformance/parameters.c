@@ -27,6 +27,10 @@ static void create_parameters(const world* world) {
           minuet_parameters_create(plan, device, WITH(struct_size = 0), &out.parameters));
   REFUSED(INVALID_ARGUMENT, "ext",
           minuet_parameters_create(plan, device, WITH(ext = &base), &out.parameters));
+  REFUSED(INVALID_ARGUMENT, "master is 2",
+          minuet_parameters_create(plan, device, WITH(master = 2), &out.parameters));
+  REFUSED(INVALID_ARGUMENT, "set_by_each_run is 2",
+          minuet_parameters_create(plan, device, WITH(set_by_each_run = 2), &out.parameters));
   REFUSED(INVALID_ARGUMENT, "no parameters",
           minuet_parameters_create(world->pooling, device, NULL, &out.parameters));
   REFUSED(FAILED_PRECONDITION, "not loaded",
@@ -34,6 +38,8 @@ static void create_parameters(const world* world) {
   REFUSED(FAILED_PRECONDITION, "not loaded",
           minuet_parameters_create(plan, world->other_device, NULL, &out.parameters));
   ACCEPTED(minuet_parameters_create(plan, device, WITH(master = 1), &out.parameters));
+  DONE(minuet_parameters_destroy(out.parameters));
+  ACCEPTED(minuet_parameters_create(plan, device, WITH(set_by_each_run = 1), &out.parameters));
   DONE(minuet_parameters_destroy(out.parameters));
   DONE(minuet_parameters_destroy(NULL));
 }

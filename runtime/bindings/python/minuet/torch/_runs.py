@@ -78,7 +78,7 @@ class Values:
 
     def __init__(self, plan: Plan, place: Place) -> None:
         self.lock = threading.Lock()
-        self.parameters = Parameters(plan, place.library_device)
+        self.parameters = Parameters(plan, place.library_device, set_by_each_run=True)
         self.pointer = self.parameters._cell.pointer  # It lives as long as this.
         self._place = place
         self._stream: int | None = None
