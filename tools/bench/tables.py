@@ -162,11 +162,11 @@ def render_trainings(results):
 
 def step_row(row):
     """Returns a table row. A dash marks what was not measured."""
-    wall, memory = row["wall_ms"], row.get("memory_mib") or {}
+    wall, memory, series = row["wall_ms"], row.get("memory_mib") or {}, row.get("in_series_ms") or {}
     known = lambda value, form: "-" if value is None else form(value)
     return (f"{row['engine']}, {row['mode']}", row.get("what", "training step"), row["cloud"], count(row["voxels"]),
             milliseconds(wall["median"]), f"{milliseconds(wall['p10'])} - {milliseconds(wall['p90'])}",
-            known(row.get("busy_ms"), milliseconds), known(row.get("launches"), count),
+            known(series.get("median"), milliseconds), known(row.get("busy_ms"), milliseconds), known(row.get("launches"), count),
             known(memory.get("peak_of_tensors"), count))
 
 
@@ -179,8 +179,8 @@ def render_steps(results):
         steps, ops = ([row for row in result["rows"] if key in row] for key in ("wall_ms", "op"))
         if steps:
             lines.append("")
-            lines += table(("engine", "what", "cloud", "voxels", "wall, ms", "p10 - p90", "GPU busy, ms", "launches",
-                            "memory of tensors, MiB"), map(step_row, steps))
+            lines += table(("engine", "what", "cloud", "voxels", "wall, ms", "p10 - p90", "in a series, ms",
+                            "GPU busy, ms", "launches", "memory of tensors, MiB"), map(step_row, steps))
         if ops:
             lines += ["", "Single ops on the host, us:", ""]
             lines += table(("op", "mode", "cloud", "channels", "forward", "backward"), (

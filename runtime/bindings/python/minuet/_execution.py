@@ -128,6 +128,9 @@ class Execution(Handle):
     Different executions may run in different threads. Its calls must be ordered on the device too: one stream, or
     events between them.
 
+    A captured graph of its calls uses its memory. Keep the execution as long as the graph is replayed: Python ends an
+    execution when nothing refers to it any more.
+
     Args:
         plan: must be loaded on the device.
         device: where it runs.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import subprocess
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -151,6 +152,20 @@ def test_the_table_has_the_efficiency() -> None:
         "JAX", "weak", "training step", "graph", "os1", "2", "180", "12.00", "12.00 - 12.00",
     )  # fmt: skip
     assert cells[1][10:] == ("10.00", "1.00 - 1.00", "6.00", "2.00", "-")
+
+
+def test_the_plots_have_each_way(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("matplotlib")
+    of_torch = ROOT / "tools/bench/results/nvidia_h200/scale_torch.json"
+    (tmp_path / "scale_torch.json").write_text(of_torch.read_text())
+    subprocess.run([sys.executable, BENCH / "scale_plots.py", tmp_path], check=True)
+    text = (tmp_path / "scales.svg").read_text()
+    for words in ("PyTorch: fused, graph, os1_0.1", "PyTorch: ops, shared norms, graph", "training step; scaling: weak"):
+        assert words in text
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = subprocess.run([sys.executable, BENCH / "scale_plots.py", empty], capture_output=True, text=True)
+    assert done.returncode == 2 and "there is no result of scale.py" in done.stderr
 
 
 def test_a_process_that_fails_ends_the_others(tmp_path: pathlib.Path) -> None:
