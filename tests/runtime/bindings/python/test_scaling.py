@@ -160,7 +160,11 @@ def test_the_plots_have_each_way(tmp_path: pathlib.Path) -> None:
     (tmp_path / "scale_torch.json").write_text(of_torch.read_text())
     subprocess.run([sys.executable, BENCH / "scale_plots.py", tmp_path], check=True)
     text = (tmp_path / "scales.svg").read_text()
-    for words in ("PyTorch: fused, graph, os1_0.1", "PyTorch: ops, shared norms, graph", "training step; scaling: weak"):
+    for words in (
+        "PyTorch: fused, graph, os1_0.1",
+        "PyTorch: ops, shared norms, graph",
+        "training step; scaling: weak",
+    ):
         assert words in text
     empty = tmp_path / "empty"
     empty.mkdir()
