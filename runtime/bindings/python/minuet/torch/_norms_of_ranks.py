@@ -203,9 +203,9 @@ class NormOfRanks(torch.autograd.Function):
         residual, weight, bias, _, _, _, row_count, _, eps, _, relu = others
         moments = batch_norm_moments(features, row_count)
         ranks = torch.distributed.get_world_size(group)
-        gathered = [torch.empty_like(moments) for _ in range(ranks)]
-        torch.distributed.all_gather(gathered, moments, group=group)
-        outputs: Sequence[torch.Tensor] = batch_norm_apply(features, torch.stack(gathered), *others)
+        gathered = moments.new_empty(ranks * len(moments))
+        torch.distributed.all_gather_into_tensor(gathered, moments, group=group)
+        outputs: Sequence[torch.Tensor] = batch_norm_apply(features, gathered.view(ranks, -1), *others)
         ctx.mark_non_differentiable(*outputs[1:])
         kept = outputs[0] if residual is not None and relu else None
         ctx.save_for_backward(features, kept, outputs[1], weight, bias, row_count)
