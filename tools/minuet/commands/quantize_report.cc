@@ -10,6 +10,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "tools/minuet/base/convert.h"
 #include "tools/minuet/base/error.h"
+#include "tools/minuet/base/output_file.h"
 #include "tools/minuet/cloud/frame.h"
 #include "tools/minuet/library/report.h"
 
