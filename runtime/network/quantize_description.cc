@@ -56,6 +56,7 @@ class Quantization {
   }
 
   llvm::Error set(LayerPrecision& precision) {
+    precision.reason.clear();
     const auto found = layers_.find(precision.layer);
     if (found == layers_.end()) {
       return make_error(StatusCode::InvalidArgument, "the network has no convolution \"{0}\"",
