@@ -104,6 +104,8 @@ typedef struct minuet_layer_info {
   /* The number of offsets of a cross or a list, whose kernel_size is 1 on each axis. It is 0 for a box, and
    * for a cross or a list that has the offset 0 alone and is thus the same as a box of size 1. */
   int64_t offset_count;
+  int32_t is_int8; /* 1: a convolution that computes in 8 bits (quantize.h) */
+  int32_t reserved;
 } minuet_layer_info;
 /* Describes layer number `layer`, from 0. If a single op's kernel map has a queue and its pairs are not known
  * yet, the call waits for them (minuet_kernel_map_query_pairs). OUT_OF_RANGE: `layer` is past the last. */

@@ -763,9 +763,8 @@ MINUET_API minuet_status minuet_plan_compile(minuet_plan* plan, const char* arch
  * the device runs ("sm_80" on an sm_86). FAILED_PRECONDITION if there are none either. */
 MINUET_API minuet_status minuet_plan_load(minuet_plan* plan, minuet_device* device);
 
-/* Properties of a plan. Strings live as long as the plan. The results of every plan are bitwise repeatable on
- * one device: with the same kernels, tuning results, options and cuBLASLt also after serialization, in
- * another context, and with any cpu_threads. */
+/* Properties of a plan. Strings live as long as it. Its results repeat bit by bit on one device: with the
+ * same kernels, tuning, options and cuBLASLt also serialized, in another context, with any cpu_threads. */
 typedef struct minuet_plan_info {
   size_t struct_size;
   const char* name; /* of the network, or of the single op, such as "convolution" */
@@ -778,6 +777,7 @@ typedef struct minuet_plan_info {
   int32_t missing_head;      /* 1: a head of unknown width is left out: outputs are features, not classes */
   int32_t parameter_tensors; /* numbers for minuet_plan_query_parameter are less than this */
   int64_t parameters;        /* number of values; a batch norm counts as its scale and shift */
+  int32_t convolutions, int8_convolutions; /* among the layers: all, and those that compute in 8 bits */
 } minuet_plan_info;
 /* Describes a plan. */
 MINUET_API minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* info);

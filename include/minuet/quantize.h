@@ -7,7 +7,12 @@
  *    runs a plan of this description on clouds of its own, and takes the range of each result.
  * 2. minuet_plan_quantize describes the network with these ranges. A plan of this description, with the same
  *    weights, computes in 8 bits. Weights files stay as they are.
- * `minuet quantize` (share/doc/minuet/REFERENCE.md) does all of this. */
+ * `minuet quantize` (share/doc/minuet/REFERENCE.md) does all of this.
+ *
+ * Where a result is stored in 8 bits, NaN becomes 0, and an infinite number the largest or the least number
+ * that the 8 bits hold, on every device. The layers behind then compute with finite numbers, so that NaN and
+ * infinity in a network's input need not reach its output: minuet_execution_find_overflow names the floating
+ * convolution whose result had them. */
 #ifndef MINUET_QUANTIZE_H_
 #define MINUET_QUANTIZE_H_
 
@@ -27,19 +32,31 @@ extern "C" {
  * INVALID_ARGUMENT: the plan is of a single op, or a result of the network has the name of such an output. */
 MINUET_API minuet_status minuet_plan_observe(minuet_plan* plan, char* buffer, size_t size, size_t* needed);
 
+/* Gets a convolution that keeps floating numbers although is_int8 asked for 8 bits: its number in the list of
+ * the call, and the reason as the end of a sentence, such as "it has groups". `reason` is valid during the
+ * callback only. */
+typedef void (*minuet_floating_visitor)(int32_t number, const char* reason, void* user);
+
 /* Writes a description as JSON: that of the plan's network, with the precisions and ranges of `count`
  * convolutions. Their names are those of minuet_plan_observe without "layer:". All other convolutions compute
  * in the plan's dtype. `buffer`, `size` and `needed` are as for minuet_plan_observe.
  *
  * ranges[i] is the largest magnitude of the convolution's result, from 1e-30 to 1e30, or 0 if it is unknown;
  * the result is then never stored in 8 bits. is_int8[i] is 1 if the convolution shall compute in 8 bits, and
- * 0 if not; the call sets it to 0 for those that cannot, because they have groups, or because what they read
- * has floating numbers: an input of the network, or a result without a range, of a convolution with groups,
- * or of another op than a convolution or one that only moves features.
+ * 0 if not; the call sets it to 0 for those that cannot, and gives each of them to `visitor`, by the calling
+ * thread:
+ * - They have groups, or what they read has floating numbers: an input of the network, or a result without a
+ *   range, of a convolution with groups, or of another op than a convolution or one that only moves features.
+ * - A sum of 32-bit integers could overflow with the plan's weights, because of which
+ *   minuet_plan_create_network would refuse the description. It decides by the numbers of the weights file:
+ *   give a plan of fp32, which has them as they are. Plans of other dtypes have rounded numbers, and plans
+ *   without values, or in which the convolution computes in 8 bits already, have none: then the description
+ *   may be refused.
  *
  * INVALID_ARGUMENT: the plan is of a single op, no convolution has the name, or it is listed twice. */
 MINUET_API minuet_status minuet_plan_quantize(minuet_plan* plan, const char* const* layers,
                                               const float* ranges, int32_t* is_int8, int32_t count,
+                                              minuet_floating_visitor visitor /* optional */, void* user,
                                               char* buffer, size_t size, size_t* needed);
 
 #ifdef __cplusplus

@@ -18,6 +18,7 @@ llvm::Expected<minuet_layer_info> layer_info(PlanExecution& execution, i32 numbe
   info.in_channels = shape.in_channels;
   info.out_channels = shape.out_channels;
   info.transposed = layer.is_transposed();
+  info.is_int8 = layer.is_int8 ? 1 : 0;
   MINUET_ASSIGN(info.pairs, execution.layer_pairs(number));
   info.kernel = "";
   if (const Candidate* const selected = execution.selected(number)) {

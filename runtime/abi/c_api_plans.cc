@@ -448,6 +448,10 @@ minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* info) {
     answer.missing_head = program.is_head_missing ? 1 : 0;
     answer.parameter_tensors = static_cast<int32_t>(plan->parameters.size());
     answer.parameters = plan->store->plan().parameter_count();
+    for (const ProgramLayer& layer : program.layers) {
+      answer.convolutions += convolution_of(layer) != nullptr ? 1 : 0;
+      answer.int8_convolutions += layer.is_int8 ? 1 : 0;
+    }
     return write_info(answer, info, "info");
   });
 }

@@ -35,7 +35,7 @@ llvm::Expected<std::vector<LayerPrecision>> read_precisions(const char* const* l
                         element, number_text(ranges[i]));
     }
     MINUET_TRY(check_flags({{is_int8[i], ("is_int8" + element).c_str()}}));
-    precisions.push_back({layers[i], ranges[i], is_int8[i] != 0});
+    precisions.push_back({layers[i], ranges[i], is_int8[i] != 0, ""});
   }
   return precisions;
 }
@@ -60,8 +60,8 @@ minuet_status minuet_plan_observe(minuet_plan* plan, char* buffer, size_t size, 
 }
 
 minuet_status minuet_plan_quantize(minuet_plan* plan, const char* const* layers, const float* ranges,
-                                   int32_t* is_int8, int32_t count, char* buffer, size_t size,
-                                   size_t* needed) {
+                                   int32_t* is_int8, int32_t count, minuet_floating_visitor visitor,
+                                   void* user, char* buffer, size_t size, size_t* needed) {
   return guarded("minuet_plan_quantize", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(plan, "plan"));
     MINUET_TRY(check_text_target(buffer, size, needed));
@@ -70,9 +70,15 @@ minuet_status minuet_plan_quantize(minuet_plan* plan, const char* const* layers,
     const auto head_channels = [&](const std::string& head, i32 /*in_channels*/) -> llvm::Expected<i32> {
       return network->head_channels.at(head);
     };
+    const auto overflows = [&](const Program& quantized) {
+      return find_overflows(plan->store->plan(), quantized);
+    };
     MINUET_ASSIGN(const NetworkDescription quantized,
-                  quantize_network(network->problem.description, head_channels, precisions));
-    for (int32_t i = 0; i < count; ++i) is_int8[i] = precisions[i].is_int8 ? 1 : 0;
+                  quantize_network(network->problem.description, head_channels, precisions, overflows));
+    for (int32_t i = 0; i < count; ++i) {
+      is_int8[i] = precisions[i].is_int8 ? 1 : 0;
+      if (visitor != nullptr && !precisions[i].reason.empty()) visitor(i, precisions[i].reason.c_str(), user);
+    }
     *needed = give_text(print_network(quantized, network->head_channels), buffer, size);
     return llvm::Error::success();
   });

@@ -65,9 +65,9 @@ llvm::Error GraphBuilder::assign_types() {
   if (!fault_) return llvm::Error::success();
   const auto [place, subject] = places_[fault_->layer];
   const std::string& part = find_convolution(fault_->layer)->origin.part;
-  llvm::Error error =
-      at("precision", make_error(StatusCode::InvalidArgument,
-                                 "the convolution cannot compute in 8 bits, because {0}", fault_->reason));
+  llvm::Error error = at("precision", make_error(StatusCode::InvalidArgument,
+                                                 "the convolution cannot compute in 8 bits, because {0}: {1}",
+                                                 fault_->reason, fault_->remedy));
   if (!part.empty()) error = at(part, std::move(error));
   return at(place, about(subject, std::move(error)));
 }

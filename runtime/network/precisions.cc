@@ -20,6 +20,8 @@ struct Forms {
   bool has_float_reader = false;
 };
 
+constexpr const char* kSetFloat = "set its \"precision\" to \"float\"";
+
 /// Returns true if each output of the pooling has at most one input, so that every reduction is a copy.
 bool has_single_inputs(const PoolingProblem& problem) {
   if (!problem.is_transposed() || !problem.offsets.empty() || problem.dilation != AxisArray{1, 1, 1, 1})
@@ -126,8 +128,8 @@ class PrecisionAssignment {
 
   // ---- who writes them
 
-  PrecisionFault fault_of(i32 reader, std::string reason) const {
-    return {program_.layers[reader].name, std::move(reason)};
+  PrecisionFault fault_of(i32 reader, std::string reason, std::string remedy) const {
+    return {program_.layers[reader].name, std::move(reason), std::move(remedy)};
   }
 
   /// Begins the reason why a layer that reads the result of another one cannot compute in 8 bits.
@@ -141,28 +143,25 @@ class PrecisionAssignment {
       if (forms.int8_reader < 0) continue;
       return fault_of(
           forms.int8_reader,
-          "it reads the network's input \"" + program_.input_names[i] +
-              "\", which has floating numbers: set its \"precision\" to \"float\"; a \"float\" "
-              "convolution with an \"output_range\" can write 8-bit numbers for the layers behind "
-              "it");
+          "it reads the network's input \"" + program_.input_names[i] + "\", which has floating numbers",
+          "set its \"precision\" to \"float\"; a \"float\" convolution with an \"output_range\" can write "
+          "8-bit numbers for the layers behind it");
     }
     for (const ProgramLayer& layer : program_.layers) {
       const Forms& forms = forms_[layer.output];
       if (forms.int8_reader < 0 || moves_elements(layer)) continue;
       if (convolution_of(layer) == nullptr) {
-        return fault_of(forms.int8_reader, of_result(layer) +
-                                               "which computes in floating numbers: set its "
-                                               "\"precision\" to \"float\"");
+        return fault_of(forms.int8_reader, of_result(layer) + "which computes in floating numbers",
+                        kSetFloat);
       }
       if (convolution_of(layer)->groups > 1) {
-        return fault_of(forms.int8_reader, of_result(layer) +
-                                               "which has groups, and no kernel with groups writes 8-bit "
-                                               "numbers: set its \"precision\" to \"float\"");
+        return fault_of(forms.int8_reader,
+                        of_result(layer) + "which has groups, and no kernel with groups writes 8-bit numbers",
+                        kSetFloat);
       }
       if (layer.output_range > 0) continue;
-      return fault_of(forms.int8_reader, of_result(layer) +
-                                             "which has no \"output_range\": give the largest magnitude "
-                                             "of that result, or set the \"precision\" to \"float\"");
+      return fault_of(forms.int8_reader, of_result(layer) + "which has no \"output_range\"",
+                      "give the largest magnitude of that result, or set the \"precision\" to \"float\"");
     }
     return std::nullopt;
   }
@@ -260,9 +259,8 @@ class PrecisionAssignment {
         const float source = sources[c % sources.size()];
         if (c >= scales.size() && scale != source) {
           return fault_of(forms_[layer.output].int8_reader,
-                          of_result(layer) +
-                              "whose channels come from convolutions with different ranges: set its "
-                              "\"precision\" to \"float\", or give them the same \"output_range\"");
+                          of_result(layer) + "whose channels come from convolutions with different ranges",
+                          std::string(kSetFloat) + ", or give them the same \"output_range\"");
         }
         scale = source;
       }
@@ -277,10 +275,8 @@ class PrecisionAssignment {
       if (!layer.is_int8 || layer.residual < 0) continue;
       const llvm::ArrayRef<float> scales = scales_of(layer.residual);
       if (llvm::all_of(scales, [&](float scale) { return scale == scales.front(); })) continue;
-      return fault_of(
-          static_cast<i32>(i),
-          "it adds a concat of results with different ranges: set its \"precision\" to \"float\", "
-          "or give these results the same \"output_range\"");
+      return fault_of(static_cast<i32>(i), "it adds a concat of results with different ranges",
+                      std::string(kSetFloat) + ", or give these results the same \"output_range\"");
     }
     return std::nullopt;
   }

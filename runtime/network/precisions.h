@@ -10,10 +10,11 @@
 
 namespace minuet {
 
-/// Names a convolution that cannot compute in 8 bits, and gives the reason as the end of a sentence.
+/// Names a convolution that cannot compute in 8 bits. The reason and the remedy are ends of sentences.
 struct PrecisionFault {
   std::string layer;
   std::string reason;
+  std::string remedy;  // Says how a description changes that; it is empty if a description cannot.
 };
 
 /// Gives a program the types that its convolutions ask for (ProgramLayer::is_int8): the elements of storages,

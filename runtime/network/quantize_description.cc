@@ -56,6 +56,7 @@ class Quantization {
   }
 
   llvm::Error set(LayerPrecision& precision) {
+    precision.reason.clear();
     const auto found = layers_.find(precision.layer);
     if (found == layers_.end()) {
       return make_error(StatusCode::InvalidArgument, "the network has no convolution \"{0}\"",
@@ -65,7 +66,10 @@ class Quantization {
       return make_error(StatusCode::InvalidArgument, "the convolution \"{0}\" is listed twice",
                         precision.layer);
     }
-    if (found->second.groups > 1) precision.is_int8 = false;
+    if (found->second.groups > 1 && precision.is_int8) {
+      precision.is_int8 = false;
+      precision.reason = "it has groups, and kernels with groups compute in floating numbers";
+    }
     ConvolutionFields& fields = fields_of(network_, found->second.origin);
     fields.is_int8 = precision.is_int8;
     fields.output_range = static_cast<double>(precision.range);
@@ -132,7 +136,8 @@ llvm::Expected<NetworkDescription> observe_network(const NetworkDescription& net
 
 llvm::Expected<NetworkDescription> quantize_network(const NetworkDescription& network,
                                                     const HeadChannels& head_channels,
-                                                    llvm::MutableArrayRef<LayerPrecision> precisions) {
+                                                    llvm::MutableArrayRef<LayerPrecision> precisions,
+                                                    FindOverflows find_overflows) {
   NetworkDescription floating = network;
   clear_precisions(floating);
   MINUET_ASSIGN(const Program program, build_program(floating, DType::F16, head_channels));
@@ -142,13 +147,23 @@ llvm::Expected<NetworkDescription> quantize_network(const NetworkDescription& ne
     MINUET_TRY(quantization.set(precision));
     by_name[precision.layer] = &precision;
   }
-  // Each round takes 8 bits from one convolution, so there are no more rounds than convolutions.
+  const auto leave_floating = [&](PrecisionFault& fault) {
+    LayerPrecision& precision = *by_name.at(fault.layer);
+    precision.is_int8 = false, precision.reason = std::move(fault.reason);
+    quantization.clear(precision.layer);
+  };
+  // Each round takes 8 bits from a convolution, so there are no more rounds than convolutions.
   for (;;) {
     NetworkDescription quantized = quantization.description();
-    MINUET_ASSIGN(const std::optional<PrecisionFault> fault, find_precision_fault(quantized, head_channels));
-    if (!fault) return quantized;
-    by_name.at(fault->layer)->is_int8 = false;
-    quantization.clear(fault->layer);
+    MINUET_ASSIGN(std::optional<PrecisionFault> fault, find_precision_fault(quantized, head_channels));
+    if (fault) {
+      leave_floating(*fault);
+      continue;
+    }
+    MINUET_ASSIGN(const Program made, build_program(quantized, DType::F16, head_channels));
+    MINUET_ASSIGN(std::vector<PrecisionFault> overflows, find_overflows(made));
+    if (overflows.empty()) return quantized;
+    llvm::for_each(overflows, leave_floating);
   }
 }
 

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
 #include "runtime/network/network_program.h"
 
 namespace minuet {
@@ -20,17 +22,24 @@ struct LayerPrecision {
   std::string layer;    // Holds the name of the convolution in the program.
   float range = 0;      // Holds the largest magnitude of its result, or 0 if it is unknown.
   bool is_int8 = true;  // Says whether it computes in 8 bits.
+  /// Says why it cannot compute in 8 bits although `is_int8` asked for that, as the end of a sentence.
+  std::string reason;
 };
+
+/// Returns the convolutions of a quantized program that cannot compute in 8 bits because of their parameters.
+using FindOverflows = llvm::function_ref<llvm::Expected<std::vector<PrecisionFault>>(const Program&)>;
 
 /// Returns a description of the same network in which the convolutions have these precisions and ranges.
 /// Convolutions that the list does not have compute in floating numbers. LayerPrecision::is_int8 becomes
 /// false for convolutions that cannot compute in 8 bits, for example because they read an input of the
-/// network. Returns InvalidArgument for a name that no convolution has, or that the list has twice.
+/// network or because of `find_overflows`, and LayerPrecision::reason then says why. Returns InvalidArgument
+/// for a name that no convolution has, or that the list has twice.
 ///
 /// `network` is as wide as its program: its channels are those of the plan, and `head_channels` returns the
 /// channels of its heads.
 llvm::Expected<NetworkDescription> quantize_network(const NetworkDescription& network,
                                                     const HeadChannels& head_channels,
-                                                    llvm::MutableArrayRef<LayerPrecision> precisions);
+                                                    llvm::MutableArrayRef<LayerPrecision> precisions,
+                                                    FindOverflows find_overflows);
 
 }  // namespace minuet

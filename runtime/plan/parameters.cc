@@ -6,7 +6,6 @@
 #include "kernels_templates/shared/parameter_kernels.h"
 #include "runtime/network/weights_check.h"
 #include "runtime/program/ops/convolution.h"
-#include "runtime/weights/quantized_weight.h"
 #include "runtime/weights/rounding.h"
 
 namespace minuet {
@@ -251,14 +250,18 @@ llvm::Error ParameterSource::fold_batch_norm(const AffineNames& names, const std
   return parameters;
 }
 
-/// Replaces the parameters of a convolution that computes in 8 bits by those that its kernel reads.
-[[gnu::cold]] static llvm::Error quantize_parameters(const ProgramLayer& layer, LayerParameters& parameters) {
+[[gnu::cold]] llvm::Expected<QuantizedParameters> quantize_layer(const ProgramLayer& layer,
+                                                                 const LayerParameters& parameters) {
   TensorScales scales;
   scales.input.assign(layer.input_scales.begin(), layer.input_scales.end());
   if (layer.residual_scale > 0) scales.residual = static_cast<double>(layer.residual_scale);
   if (layer.output_scale > 0) scales.output = static_cast<double>(layer.output_scale);
-  llvm::Expected<QuantizedParameters> quantized =
-      quantize(*convolution_of(layer), parameters.weight, parameters.scale, parameters.shift, scales);
+  return quantize(*convolution_of(layer), parameters.weight, parameters.scale, parameters.shift, scales);
+}
+
+/// Replaces the parameters of a convolution that computes in 8 bits by those that its kernel reads.
+[[gnu::cold]] static llvm::Error quantize_parameters(const ProgramLayer& layer, LayerParameters& parameters) {
+  llvm::Expected<QuantizedParameters> quantized = quantize_layer(layer, parameters);
   if (!quantized) return annotate(quantized.takeError(), "the weight \"" + layer.weight + "\" in 8 bits");
   parameters.weight.assign(quantized->weight.begin(), quantized->weight.end());
   parameters.scale = std::move(quantized->factor);

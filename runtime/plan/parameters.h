@@ -9,6 +9,7 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "runtime/program/program.h"
+#include "runtime/weights/quantized_weight.h"
 #include "runtime/weights/weights_file.h"
 
 namespace minuet {
@@ -40,6 +41,11 @@ std::vector<float> rounded_copy(DType dtype, llvm::ArrayRef<float> values, bool&
 /// Returns the end of an error message about a value that is not finite in the dtype, for example "which fp16
 /// cannot hold; use bf16, tf32 or fp32; the option ...".
 std::string overflow_text(DType dtype, float value);
+
+/// Returns the parameters of a convolution with an 8-bit input as its kernel reads them. Returns OutOfRange
+/// if 8 bits cannot hold them (weights/quantized_weight.h).
+llvm::Expected<QuantizedParameters> quantize_layer(const ProgramLayer& layer,
+                                                   const LayerParameters& parameters);
 
 /// Reads parameters from a file, or draws them at random. Drawn convolution weights are normally distributed
 /// with variance 2 / (volume * in_channels / groups), and drawn batch norms are near the identity. A drawn

@@ -12,6 +12,7 @@
 #include "codegen/choose/ops/convolution.h"
 #include "codegen/choose/tuning_snapshot.h"
 #include "runtime/network/network_description.h"
+#include "runtime/network/precisions.h"
 #include "runtime/network/weights_check.h"
 #include "runtime/plan/parameters.h"
 
@@ -62,6 +63,14 @@ struct NetworkRecord {
 /// Builds and checks the program of a network that was recorded. Returns InvalidArgument if the record does
 /// not describe a network, because it may come from an untrusted source.
 llvm::Expected<Program> rebuild_program(NetworkRecord& record);
+
+struct Plan;
+/// Returns the convolutions of `quantized`, a program of the plan's network with other precisions, that
+/// cannot compute in 8 bits because a sum of 32-bit integers could overflow. Creating a plan of `quantized`
+/// decides by the numbers in the weights file, which a plan of fp32 has, and others have rounded to their
+/// dtype. A plan without values, and one in which the convolution itself computes in 8 bits, has no numbers
+/// to decide by.
+llvm::Expected<std::vector<PrecisionFault>> find_overflows(const Plan& plan, const Program& quantized);
 
 struct Plan {
   Program program;

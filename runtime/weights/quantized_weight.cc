@@ -66,8 +66,8 @@ class Channel {
     if (bound > kLargestSum) {
       return make_error(StatusCode::OutOfRange,
                         "a sum of output channel {0} could reach {1:f0}, and sums of 32-bit integers are at "
-                        "most {2:f0}: keep the layer in the type of the plan",
-                        number_, bound, kLargestSum);
+                        "most {2:f0}{3}",
+                        number_, bound, kLargestSum, kKeepFloating);
     }
     const double step = unit / divisor;
     result.factor[number_] = static_cast<float>(step);
@@ -75,8 +75,8 @@ class Channel {
     if (problem_.residual_type) result.residual_factor[number_] = stored_residual;
     if (!std::isfinite(result.factor[number_]) || result.factor[number_] <= 0) {
       return make_error(StatusCode::OutOfRange,
-                        "the scales of output channel {0} give the factor {1:g6}, which fp32 cannot hold",
-                        number_, step);
+                        "the scales of output channel {0} give the factor {1:g6}, which fp32 cannot hold{2}",
+                        number_, step, kKeepFloating);
     }
     return llvm::Error::success();
   }

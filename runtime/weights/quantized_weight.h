@@ -9,6 +9,7 @@
 #include "codegen/base/error.h"
 #include "codegen/choose/ops/convolution.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
 
 namespace minuet {
 
@@ -32,10 +33,14 @@ struct QuantizedParameters {
   std::vector<float> factor, shift, residual_factor;
 };
 
+/// Ends the message of an error about parameters that 8 bits cannot hold.
+inline constexpr llvm::StringLiteral kKeepFloating = ": keep the layer in the type of the plan";
+
 /// Quantizes the parameters of a valid problem with an 8-bit input. `weight` has the shape
 /// [volume][in_channels][out_channels], and `scale` and `shift` have a number for each output channel, or
-/// none if the problem has no scale and shift. Returns an error that names the output channel if a number is
-/// not finite, if a scale is not positive, or if a sum of 32-bit integers could overflow.
+/// none if the problem has no scale and shift. Returns an error that names the output channel:
+/// InvalidArgument if a number is not finite or a scale is not positive, and OutOfRange, with a message that
+/// ends in kKeepFloating, if a sum of 32-bit integers could overflow or fp32 cannot hold a factor.
 llvm::Expected<QuantizedParameters> quantize(const ConvolutionProblem& problem, llvm::ArrayRef<float> weight,
                                              llvm::ArrayRef<float> scale, llvm::ArrayRef<float> shift,
                                              const TensorScales& scales);

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "minuet/quantize.h"
 #include "tests/runtime/abi/serialize_fixture.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/oracle.h"
@@ -257,6 +259,12 @@ class Reference {
   std::vector<float> features_, y_, z_;
 };
 
+FileTensor constant(std::vector<int64_t> shape, float value) {
+  size_t count = 1;
+  for (const int64_t size : shape) count *= static_cast<size_t>(size);
+  return FileTensor{std::move(shape), std::vector<float>(count, value)};
+}
+
 class IntegerNetwork : public DeviceTest {
  protected:
   void SetUp() override {
@@ -362,16 +370,94 @@ TEST_P(IntegerNetwork, SumsThatCouldOverflowAreRefused) {
   large.description = R"({"name": "large", "ndim": 3, "in_channels": 1, "layers": [
       {"op": "linear", "name": "a", "out_channels": 2500, "bias": false, "activation": "relu", "output_range": 1},
       {"op": "block", "name": "b", "out_channels": 1, "kernel_size": 3, "norm": "none", "precision": "int8"}]})";
-  const auto ones = [](std::vector<int64_t> shape) {
-    size_t count = 1;
-    for (const int64_t size : shape) count *= static_cast<size_t>(size);
-    return FileTensor{std::move(shape), std::vector<float>(count, 1.0f)};
-  };
-  write_safetensors(file_.path(), {{"a.weight", ones({1, 1, 2500})}, {"b.conv.weight", ones({27, 2500, 1})}});
+  write_safetensors(file_.path(),
+                    {{"a.weight", constant({1, 1, 2500}, 1)}, {"b.conv.weight", constant({27, 2500, 1}, 1)}});
   Plan plan(nullptr, {minuet_plan_destroy});
   EXPECT_EQ(create_network(machine(), large, plan), MINUET_OUT_OF_RANGE);
   EXPECT_THAT(last_error(),
               HasSubstr("the weight \"b.conv.weight\" in 8 bits: a sum of output channel 0 could reach"));
+}
+
+/// NaN is stored as 0, and infinite numbers as the limits of the type. The layer that computes them in
+/// floating numbers is found. The numbers become infinite by the scale of a batch norm, because a kernel of
+/// fp32 on a GPU makes NaN of infinite inputs.
+TEST_P(IntegerNetwork, NumbersThatAreNotFiniteAreStoredAsNumbers) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<int32_t> coordinates{0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4};
+  const std::vector<float> given{nan, 100, -100, 0, -nan};
+  struct Case {
+    const char* activation;
+    int range;
+    std::vector<float> wanted;  // For each number, what is stored with a scale of 1e38, and of 1.
+  };
+  const Case cases[] = {{"relu", 255, {0, 0, 255, 100, 0, 0, 0, 0, 0, 0}},
+                        {"none", 127, {0, 0, 127, 100, -127, -100, 0, 0, 0, 0}},
+                        {"leaky_relu", 127, {0, 0, 127, 100, -127, -1, 0, 0, 0, 0}},
+                        {"silu", 127, {0, 0, 127, 100, 0, 0, 0, 0, 0, 0}},
+                        {"gelu", 127, {0, 0, 127, 100, 0, 0, 0, 0, 0, 0}}};
+  write_safetensors(file_.path(), {{"a.conv.weight", constant({1, 1, 2}, 1)},
+                                   {"a.bn.weight", {{2}, {1e38f, 1}}},
+                                   {"a.bn.bias", constant({2}, 0)},
+                                   {"a.bn.running_mean", constant({2}, 0)},
+                                   {"a.bn.running_var", constant({2}, 1)},
+                                   {"b.conv.weight", {{1, 2, 2}, {1, 0, 0, 1}}}});
+  for (const Case& each : cases) {
+    NetworkSpec small = spec();
+    small.description = R"({"name": "small", "ndim": 3, "in_channels": 1, "layers": [
+      {"op": "block", "name": "a", "out_channels": 2, "kernel_size": 1, "activation": ")" +
+                        std::string(each.activation) + R"(", "output_range": )" + std::to_string(each.range) +
+                        R"(},
+      {"op": "block", "name": "b", "out_channels": 2, "kernel_size": 1, "norm": "none", "activation": "none",
+       "precision": "int8"}]})";
+    const Plan plan = make_network(machine(), small);
+    const Execution execution = make_execution(machine(), plan.get());
+    const std::vector<NetworkRun> runs =
+        run_graph(machine(), plan.get(), execution.get(), coordinates, {encode(dtype(), given)}, dtype());
+    const std::vector<float> results = decode(dtype(), runs[0].bytes);
+    ASSERT_EQ(results.size(), each.wanted.size());
+    for (size_t i = 0; i < results.size(); ++i)
+      EXPECT_NEAR(results[i], each.wanted[i], 1e-2 * std::abs(each.wanted[i])) << each.activation << " " << i;
+    int32_t layer = -1;
+    check(minuet_execution_find_overflow(execution.get(), nullptr, &layer));
+    EXPECT_EQ(layer, 0);
+  }
+}
+
+/// The plan of fp32 has the numbers that decide whether the description of 8 bits is refused.
+TEST_P(IntegerNetwork, LayersWhoseSumsCouldOverflowKeepFloatingNumbers) {
+  NetworkSpec large;
+  large.dtype = DType::F32, large.weights = file_.path(), large.dataflow = MINUET_DATAFLOW_AUTO;
+  large.description = R"({"name": "large", "ndim": 3, "in_channels": 1, "layers": [
+      {"op": "linear", "name": "a", "out_channels": 2500, "bias": false, "activation": "relu"},
+      {"op": "block", "name": "b", "out_channels": 1, "kernel_size": 3, "norm": "none"},
+      {"op": "block", "name": "c", "out_channels": 1, "kernel_size": 3, "norm": "none"}]})";
+  write_safetensors(file_.path(), {{"a.weight", constant({1, 1, 2500}, 1)},
+                                   {"b.conv.weight", constant({27, 2500, 1}, 1)},
+                                   {"c.conv.weight", constant({27, 1, 1}, 1)}});
+  const Plan plan = make_network(machine(), large);
+  const char* const layers[] = {"a", "b", "c"};
+  const float ranges[] = {1, 1, 1};
+  int32_t is_int8[] = {1, 1, 1};
+  std::map<int32_t, std::string> reasons;
+  const minuet_floating_visitor keep = [](int32_t number, const char* reason, void* user) {
+    (*static_cast<std::map<int32_t, std::string>*>(user))[number] = reason;
+  };
+  std::string text(1 << 14, '\0');
+  size_t needed = 0;
+  check(minuet_plan_quantize(plan.get(), layers, ranges, is_int8, 3, keep, &reasons, text.data(), text.size(),
+                             &needed));
+  text.resize(needed - 1);
+  EXPECT_THAT(is_int8, testing::ElementsAre(0, 0, 1));
+  EXPECT_EQ(reasons[0], "it reads the network's input \"input\", which has floating numbers");
+  EXPECT_EQ(reasons[1],
+            "a sum of output channel 0 could reach 2185987500, and sums of 32-bit integers are at most "
+            "2147483647");
+  EXPECT_EQ(reasons.size(), 2u);
+  NetworkSpec quantized = spec();
+  quantized.description = text;
+  const minuet_plan_info info = info_of(make_network(machine(), quantized).get());
+  EXPECT_EQ(info.convolutions, 3);
+  EXPECT_EQ(info.int8_convolutions, 1);
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(IntegerNetwork);

@@ -70,7 +70,8 @@ class IntegerRandom : public DeviceTest {
     std::string text(1 << 16, '\0');
     size_t needed = 0;
     check(minuet_plan_quantize(plan, layers.data(), ranges_.data(), is_int8.data(),
-                               static_cast<int32_t>(layers.size()), text.data(), text.size(), &needed));
+                               static_cast<int32_t>(layers.size()), nullptr, nullptr, text.data(),
+                               text.size(), &needed));
     EXPECT_LE(needed, text.size());
     text.resize(needed - 1);
     return text;

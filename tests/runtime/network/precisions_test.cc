@@ -257,15 +257,34 @@ TEST(Precisions, ObservedNetworksGiveTheResultsOfAllConvolutions) {
               HasSubstr("called \"layer:a\""));
 }
 
-TEST(Precisions, QuantizedNetworksComputeInEightBitsWhatTheyCan) {
-  const NetworkDescription network = llvm::cantFail(parse_network(kNetwork));
+LayerPrecision precision_of(const char* name, bool is_int8 = true) { return {name, 2, is_int8, ""}; }
+
+std::vector<LayerPrecision> all_precisions() {
   std::vector<LayerPrecision> precisions;
   for (const char* name : {"a", "r.conv1", "r.conv2", "s.conv1", "s.shortcut", "s.conv2", "g", "h", "l"})
-    precisions.push_back({name, 2});
-  const NetworkDescription quantized = llvm::cantFail(quantize_network(network, kNoHead, precisions));
+    precisions.push_back(precision_of(name));
+  return precisions;
+}
+
+/// Says that no sum of integers could overflow.
+llvm::Expected<std::vector<PrecisionFault>> no_overflows(const Program&) {
+  return std::vector<PrecisionFault>();
+}
+
+TEST(Precisions, QuantizedNetworksComputeInEightBitsWhatTheyCan) {
+  const NetworkDescription network = llvm::cantFail(parse_network(kNetwork));
+  std::vector<LayerPrecision> precisions = all_precisions();
+  const NetworkDescription quantized =
+      llvm::cantFail(quantize_network(network, kNoHead, precisions, no_overflows));
   std::string taken;
   for (const LayerPrecision& precision : precisions) taken += precision.is_int8 ? precision.layer + " " : "";
   EXPECT_EQ(taken, "r.conv1 r.conv2 s.conv1 s.shortcut s.conv2 ");
+  EXPECT_EQ(precisions[0].reason, "it reads the network's input \"input\", which has floating numbers");
+  EXPECT_EQ(precisions[1].reason, "");
+  EXPECT_EQ(precisions[6].reason, "it has groups, and kernels with groups compute in floating numbers");
+  EXPECT_THAT(precisions[7].reason,
+              HasSubstr("it reads the result of \"g\", which has groups, and no kernel"));
+  EXPECT_THAT(precisions[8].reason, HasSubstr("which computes in floating numbers"));
   const std::string printed = print_network(quantized);
   const Program program = program_of(llvm::cantFail(parse_network(printed)));
   EXPECT_EQ(convolution(program, "s.conv2").input_type, DType::U8);
@@ -273,20 +292,40 @@ TEST(Precisions, QuantizedNetworksComputeInEightBitsWhatTheyCan) {
   for (const char* name : {"g", "h", "l"}) EXPECT_FALSE(has_integers(convolution(program, name))) << name;
   EXPECT_EQ(convolution(program, "a").output_type, DType::U8);
   // An exclusion leaves the others as they are.
-  precisions[1] = {"r.conv1", 2, false};
+  precisions[1] = precision_of("r.conv1", false);
   for (LayerPrecision& precision : llvm::MutableArrayRef(precisions).drop_front(2)) precision.is_int8 = true;
-  const NetworkDescription mixed = llvm::cantFail(quantize_network(quantized, kNoHead, precisions));
+  const NetworkDescription mixed =
+      llvm::cantFail(quantize_network(quantized, kNoHead, precisions, no_overflows));
   const Program of_mixed = program_of(llvm::cantFail(parse_network(print_network(mixed))));
   EXPECT_FALSE(convolution(of_mixed, "r.conv1").input_type);
   EXPECT_EQ(convolution(of_mixed, "r.conv1").output_type, DType::U8);
   EXPECT_TRUE(convolution(of_mixed, "a").second_output);
   EXPECT_EQ(convolution(of_mixed, "r.conv2").residual_type, DType::U8);
-  precisions = {{"none", 1}};
-  EXPECT_THAT(llvm::toString(quantize_network(network, kNoHead, precisions).takeError()),
+  precisions = {precision_of("none")};
+  EXPECT_THAT(llvm::toString(quantize_network(network, kNoHead, precisions, no_overflows).takeError()),
               HasSubstr("no convolution \"none\""));
-  precisions = {{"a", 1}, {"a", 1}};
-  EXPECT_THAT(llvm::toString(quantize_network(network, kNoHead, precisions).takeError()),
+  precisions = {precision_of("a"), precision_of("a")};
+  EXPECT_THAT(llvm::toString(quantize_network(network, kNoHead, precisions, no_overflows).takeError()),
               HasSubstr("\"a\" is listed twice"));
+}
+
+/// Sums are looked at in the network that would compute in 8 bits, again behind each layer that is left out.
+TEST(Precisions, LayersWhoseSumsCouldOverflowAreLeftOut) {
+  const NetworkDescription network = llvm::cantFail(parse_network(kNetwork));
+  std::vector<LayerPrecision> precisions = all_precisions();
+  std::string asked;
+  const auto overflows = [&](const Program& program) -> llvm::Expected<std::vector<PrecisionFault>> {
+    for (const ProgramLayer& each : program.layers) asked += each.is_int8 ? each.name + " " : "";
+    asked += "; ";
+    if (layer(program, "s.conv1").is_int8) return std::vector<PrecisionFault>{{"s.conv1", "too large", ""}};
+    return std::vector<PrecisionFault>();
+  };
+  const NetworkDescription quantized =
+      llvm::cantFail(quantize_network(network, kNoHead, precisions, overflows));
+  EXPECT_EQ(asked, "r.conv1 r.conv2 s.conv1 s.shortcut s.conv2 ; r.conv1 r.conv2 s.shortcut s.conv2 ; ");
+  EXPECT_FALSE(precisions[3].is_int8);
+  EXPECT_EQ(precisions[3].reason, "too large");
+  EXPECT_FALSE(convolution(program_of(quantized), "s.conv1").input_type);
 }
 
 }  // namespace

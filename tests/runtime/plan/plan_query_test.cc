@@ -121,6 +121,8 @@ TEST_F(PlanQuery, ANetworksInfo) {
     numbers += static_cast<int64_t>(tensor.values.size());
   }
   EXPECT_EQ(info.layers, convolutions);
+  EXPECT_EQ(info.convolutions, convolutions);
+  EXPECT_EQ(info.int8_convolutions, 0);
   EXPECT_EQ(info.parameters, numbers);
   EXPECT_EQ(info.parameter_tensors, static_cast<int32_t>(weights().parameters.all().size()));
 

@@ -288,6 +288,8 @@ llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const
   llvm::json::Object result{
       {"network", std::string(bench.info.name)},
       {"missing_head", bench.info.missing_head != 0},
+      {"convolutions", bench.info.convolutions},
+      {"int8_convolutions", bench.info.int8_convolutions},
       {"dtype", dtype_name(bench.dtype)},
       {"dataflow", arguments.network.dataflow.empty() ? "auto" : arguments.network.dataflow},
       {"maps", arguments.execution.maps.empty() ? "auto" : arguments.execution.maps},
@@ -429,6 +431,7 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
                     arguments.training,
                     arguments.branches};
   llvm::outs() << info.name << " " << dtype_name(bench.dtype) << " on " << facts.description << "\n";
+  if (info.int8_convolutions > 0) llvm::outs() << int8_text(info) << "\n";
   if (info.missing_head != 0) llvm::outs() << missing_head_text(info) << "\n";
   MINUET_ASSIGN(llvm::json::Object result,
                 measure_all(arguments, bench, clouds_in(clouds, grid, info.in_channels, own)));

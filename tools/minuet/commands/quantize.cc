@@ -1,28 +1,26 @@
 // `minuet quantize` finds how a network computes in 8 bits on given clouds, and writes its description and
 // weights.
-#include <cmath>
 #include <optional>
 
-#include "codegen/base/number_text.h"
+#include "codegen/base/json_text.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
-#include "tools/minuet/base/convert.h"
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/base/output_file.h"
 #include "tools/minuet/base/progress.h"
 #include "tools/minuet/cloud/bench_clouds.h"
 #include "tools/minuet/commands/commands.h"
+#include "tools/minuet/commands/quantize_report.h"
 #include "tools/minuet/flags/flags.h"
 #include "tools/minuet/library/networks.h"
 #include "tools/minuet/library/quantization.h"
 #include "tools/minuet/library/report.h"
 #include "tools/minuet/library/tensors.h"
 #include "tools/minuet/library/voxelizer.h"
+#include "tools/minuet/pages/documents.h"
 
 namespace minuet::tool {
 namespace {
-
-constexpr int kErrorDigits = 4;
 
 /// Returns the path of the description that belongs to --output.
 std::string description_path(const std::string& output) {
@@ -31,15 +29,15 @@ std::string description_path(const std::string& output) {
   return path.str().str();
 }
 
-/// Reads the clouds as the network takes them, and sets its shape in `network`.
+/// Reads the clouds as the network takes them, and sets its shape in `network` and the grid of its voxels.
 llvm::Expected<std::vector<VoxelCloud>> read_clouds(const Arguments& arguments, const Session& session,
-                                                    minuet_dtype dtype, NetworkChoice& network) {
+                                                    minuet_dtype dtype, NetworkChoice& network,
+                                                    std::optional<Grid>& grid) {
   const BenchFiles files{bench_data_folder(arguments.data), arguments.file_voxel_size, arguments.file_columns,
                          !arguments.range.empty()};
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(arguments.clouds, files));
   MINUET_ASSIGN(const std::optional<OwnVoxels> own, find_own_voxels(network.network));
-  MINUET_ASSIGN(const std::optional<Grid> grid,
-                use_grid(network, arguments.range, arguments.file_voxel_size));
+  MINUET_ASSIGN(grid, use_grid(network, arguments.range, arguments.file_voxel_size));
   minuet_plan_info info;
   MINUET_ASSIGN(const PlanHandle plan, open_network(session.context.get(), network, dtype, info));
   MINUET_ASSIGN(const std::vector<minuet_tensor_info> inputs, query_inputs(plan.get()));
@@ -64,81 +62,24 @@ llvm::Expected<std::vector<VoxelCloud>> read_clouds(const Arguments& arguments, 
   return all;
 }
 
-llvm::json::Value number_json(double number) {
-  return std::isfinite(number) ? llvm::json::Value(number) : llvm::json::Value(nullptr);
+/// Opens the file, or returns nothing if the path is empty.
+llvm::Expected<std::optional<OutputFile>> open_optional(const std::string& path) {
+  std::optional<OutputFile> file;
+  if (path.empty()) return file;
+  MINUET_ASSIGN(OutputFile opened, OutputFile::open(path));
+  file.emplace(std::move(opened));
+  return file;
 }
 
-llvm::json::Object difference_json(const Difference& difference) {
-  return llvm::json::Object{{"relative_error", number_json(difference.relative())},
-                            {"cosine", number_json(difference.cosine())}};
-}
-
-llvm::json::Value report_json(const Arguments& arguments, const QuantizationReport& report) {
-  llvm::json::Array layers, outputs;
-  for (const QuantizedLayer& layer : report.layers) {
-    llvm::json::Object object = difference_json(layer.difference);
-    object["name"] = layer.name;
-    object["precision"] = layer.is_int8 ? "int8" : "float";
-    object["can_be_int8"] = layer.can_be_int8;
-    object["range"] = layer.range;
-    if (layer.own_error >= 0) object["own_error"] = number_json(layer.own_error);
-    layers.push_back(std::move(object));
-  }
-  for (const QuantizationReport::Output& output : report.outputs) {
-    llvm::json::Object object = difference_json(output.difference);
-    object["name"] = output.name;
-    outputs.push_back(std::move(object));
-  }
-  llvm::json::Object all = difference_json(report.all_outputs);
-  all["network"] = arguments.network.network;
-  all["clouds"] = llvm::json::Array(arguments.clouds);
-  all["calibration"] = arguments.calibration;
-  if (arguments.error_budget > 0) all["error_budget"] = arguments.error_budget;
-  all["networks_run"] = report.runs;
-  all["layers"] = std::move(layers);
-  all["outputs"] = std::move(outputs);
-  if (!report.notes.empty()) all["notes"] = llvm::json::Array(report.notes);
-  return all;
-}
-
-std::string number(double value) { return general_text(value, kErrorDigits); }
-
-// The error and the cosine of a result. Results with different numbers of rows have none.
-std::string error_text(const Difference& difference) {
-  return difference.has_same_size ? number(difference.relative()) : "none";
-}
-std::string cosine_text(const Difference& difference) {
-  return difference.has_same_size ? number(difference.cosine()) : "none";
-}
-
-void print_report(const QuantizationReport& report) {
-  const bool has_own = llvm::any_of(report.layers, [](const QuantizedLayer& l) { return l.own_error >= 0; });
-  size_t width = 5, int8 = 0;
-  for (const QuantizedLayer& layer : report.layers) {
-    width = std::max(width, layer.name.size());
-    int8 += layer.is_int8 ? 1 : 0;
-  }
-  const auto print = [&](const std::string& name, const std::string& precision, const std::string& range,
-                         const std::string& own, const std::string& error, const std::string& cosine) {
-    llvm::outs() << name << std::string(width - name.size(), ' ')
-                 << llvm::formatv(" {0,9} {1,10} ", precision, range);
-    if (has_own) llvm::outs() << llvm::formatv("{0,10} ", own);
-    llvm::outs() << llvm::formatv("{0,14} {1,10}\n", error, cosine);
-  };
-  print("layer", "precision", "range", "own error", "relative error", "cosine");
-  for (const QuantizedLayer& layer : report.layers) {
-    print(layer.name, layer.is_int8 ? "int8" : "float", number(layer.range),
-          layer.own_error < 0 ? "" : number(layer.own_error), error_text(layer.difference),
-          cosine_text(layer.difference));
-  }
-  llvm::outs() << "\n"
-               << counted(static_cast<int64_t>(int8), "convolution") << " of " << report.layers.size()
-               << (int8 == 1 ? " computes" : " compute") << " in 8 bits\n";
-  for (const QuantizationReport::Output& output : report.outputs) {
-    llvm::outs() << "output " << output.name << ": relative error " << error_text(output.difference)
-                 << ", cosine " << cosine_text(output.difference) << "\n";
-  }
-  for (const std::string& note : report.notes) llvm::outs() << "note: " << note << "\n";
+/// Returns the page with the errors layer by layer.
+llvm::Expected<std::string> page_of(const std::string& description, const llvm::json::Object& report) {
+  const std::string name = llvm::json::fixUTF8(llvm::sys::path::filename(description));
+  MINUET_ASSIGN(llvm::json::Object document,
+                document_of(name, llvm::json::Value(llvm::json::Object(report))));
+  const std::string title = text_or_empty(document, "title");
+  llvm::json::Array documents;
+  documents.push_back(std::move(document));
+  return report_page(title, version_text(), std::move(documents));
 }
 
 /// Writes the weights that the network uses as `minuet weights convert` does.
@@ -159,20 +100,16 @@ llvm::Error quantize_command(const Arguments& arguments) {
                                 {"--weights-map", arguments.network.weights_map},
                                 {"NETWORK", arguments.network.network}};
   for (const std::string& cloud : arguments.clouds) inputs.push_back({"--clouds", cloud});
-  std::vector<NamedFile> outputs{{"--output", description}, {"--json", arguments.json}};
+  std::vector<NamedFile> outputs{
+      {"--output", description}, {"--json", arguments.json}, {"--page", arguments.page}};
   if (has_weights_output) outputs.push_back({"--output", arguments.output});
   MINUET_TRY(check_distinct(outputs, inputs));
-  std::optional<OutputFile> weights_file;
-  if (has_weights_output) {
-    MINUET_ASSIGN(OutputFile file, OutputFile::open(arguments.output));
-    weights_file.emplace(std::move(file));
-  }
+  MINUET_ASSIGN(std::optional<OutputFile> weights_file,
+                open_optional(has_weights_output ? arguments.output : ""));
   MINUET_ASSIGN(OutputFile description_file, OutputFile::open(description));
-  std::optional<OutputFile> json_file;
-  if (!arguments.json.empty() && arguments.json != "-") {
-    MINUET_ASSIGN(OutputFile file, OutputFile::open(arguments.json));
-    json_file.emplace(std::move(file));
-  }
+  MINUET_ASSIGN(std::optional<OutputFile> json_file,
+                open_optional(arguments.json == "-" ? "" : arguments.json));
+  MINUET_ASSIGN(std::optional<OutputFile> page_file, open_optional(arguments.page));
 
   MINUET_ASSIGN(const Session session, open_session({arguments.cache}, arguments.device));
   MINUET_ASSIGN(const minuet_dtype dtype, dtype_for(arguments.dtype, session.facts.is_cpu()));
@@ -182,7 +119,8 @@ llvm::Error quantize_command(const Arguments& arguments) {
   choice.error_budget = arguments.error_budget;
   choice.floating = arguments.floating;
   NetworkChoice network = arguments.network;
-  MINUET_ASSIGN(const std::vector<VoxelCloud> clouds, read_clouds(arguments, session, dtype, network));
+  std::optional<Grid> grid;
+  MINUET_ASSIGN(const std::vector<VoxelCloud> clouds, read_clouds(arguments, session, dtype, network, grid));
   std::optional<Progress> progress("quantizing the network");
   MINUET_ASSIGN(const QuantizationReport report,
                 quantize_network(session, dtype, network, clouds, choice,
@@ -194,17 +132,24 @@ llvm::Error quantize_command(const Arguments& arguments) {
     MINUET_TRY(weights_file->keep());
   }
   MINUET_TRY(description_file.write(report.description));
-  if (!arguments.json.empty()) {
-    const std::string text = json_text(report_json(arguments, report));
-    if (arguments.json == "-") {
-      llvm::outs() << text;
-      return llvm::Error::success();
-    }
-    MINUET_TRY(json_file->write(text));
+  const QuantizedNetwork quantized{arguments, session.facts, dtype, description, grid};
+  const llvm::json::Object facts = quantize_json(quantized, report);
+  if (page_file) {
+    MINUET_ASSIGN(const std::string page, page_of(description, facts));
+    MINUET_TRY(page_file->write(page));
   }
-  print_report(report);
-  llvm::outs() << description << "\n";
-  if (weights_file) llvm::outs() << arguments.output << "\n";
+  const std::string text = json_text(llvm::json::Object(facts));
+  if (json_file) MINUET_TRY(json_file->write(text));
+  if (arguments.json == "-") {
+    llvm::outs() << text;
+    return llvm::Error::success();
+  }
+  print_quantization(report, llvm::outs());
+  llvm::outs() << "written: " << description;
+  for (const std::string& path : {weights_file ? arguments.output : "", arguments.json, arguments.page}) {
+    if (!path.empty()) llvm::outs() << ", " << path;
+  }
+  llvm::outs() << "\nrun it with: " << run_command_text(quantized) << "\n";
   return llvm::Error::success();
 }
 

@@ -11,7 +11,6 @@
 #include "tools/minuet/flags/flags.h"
 #include "tools/minuet/library/report.h"
 #include "tools/minuet/pages/documents.h"
-#include "tools/minuet/pages/page.h"
 
 namespace minuet::tool {
 namespace {
@@ -57,18 +56,10 @@ llvm::Error report_command(const Arguments& arguments) {
     MINUET_ASSIGN(llvm::json::Object document, read_document(path, llvm::json::fixUTF8(name)));
     documents.push_back(std::move(document));
   }
-  if (page_file("d3.min.js").empty()) {
-    return broken(
-        "this minuet was built without d3, the library that draws plots: install it (apt-get install "
-        "libjs-d3, or tools/setup), then configure and build again");
-  }
   const std::string title = arguments.title.empty()
                                 ? "Results: " + llvm::sys::path::filename(resolved(arguments.results)).str()
                                 : arguments.title;
-  const std::string page = fill_page("report.html", {{"title", html_text(llvm::json::fixUTF8(title))},
-                                                     {"version", version_text()},
-                                                     {"licence", html_text(page_file("d3.licence"))},
-                                                     {"data", script_json(std::move(documents))}});
+  MINUET_ASSIGN(const std::string page, report_page(title, version_text(), std::move(documents)));
   MINUET_TRY(output.write(page));
   llvm::outs() << llvm::formatv("{0}: {1} result files, {2:f1} MB\n", arguments.output, files.size(),
                                 real(static_cast<double>(page.size()) / 1e6));

@@ -79,6 +79,7 @@ struct Arguments {
   double percentile = 99.99;
   double error_budget = 0;  ///< Limits the relative error of the outputs. The value 0 means no limit.
   std::vector<std::string> floating;  ///< Names convolutions that keep floating numbers.
+  std::string page;  ///< Names the HTML file for the errors layer by layer. An empty string means none.
   // `minuet cache` and `minuet tune` use the following members. `minuet precompile` also uses `tuning`.
 
   /// Names the folder of tuning results. An empty string means the folder that belongs to the cache folder.

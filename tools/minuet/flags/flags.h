@@ -29,6 +29,8 @@ llvm::Error check_quantize(const Arguments& arguments);
 llvm::Error check_cloud(const InputOptions& input);
 /// Returns an error if --output does not end in .html or .htm.
 llvm::Error check_page(const Arguments& arguments);
+/// Checks that the value of a flag ends in .html.
+llvm::Error check_html(llvm::StringRef flag, const std::string& path);
 /// Returns an error if a flag about the weights file is given without --weights.
 llvm::Error check_weights_flags(const NetworkChoice& choice);
 

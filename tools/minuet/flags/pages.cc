@@ -25,8 +25,8 @@ Examples:
 
 constexpr const char* kReportFooter = R"(
 Writes one HTML file that works offline, with a chapter for every result file: the machine, plots and tables.
-`minuet bench --output`, `minuet run --json` and `minuet-study` write result files. Any other JSON file in the
-folder is an error.
+`minuet bench --output`, `minuet run --json`, `minuet quantize --json` and `minuet-study` write result files. Any
+other JSON file in the folder is an error.
 
 Examples:
   minuet bench --output results && minuet report results --output results.html
@@ -85,10 +85,12 @@ void add_report(CLI::App& report, Arguments& arguments) {
   add_page(report, arguments);
 }
 
-llvm::Error check_page(const Arguments& arguments) {
-  const std::string kind = extension_of(arguments.output);
+llvm::Error check_html(llvm::StringRef flag, const std::string& path) {
+  const std::string kind = extension_of(path);
   if (kind == ".html" || kind == ".htm") return llvm::Error::success();
-  return bad_input("--output '{0}' must end in .html", arguments.output);
+  return bad_input("{0} '{1}' must end in .html", flag, path);
 }
+
+llvm::Error check_page(const Arguments& arguments) { return check_html("--output", arguments.output); }
 
 }  // namespace minuet::tool

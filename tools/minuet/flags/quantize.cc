@@ -29,12 +29,17 @@ of a convolution is that of the outputs if it alone computes in 8 bits.
 The table has, for each convolution: whether it computes in 8 bits, the range of its result, the error of its
 own (with --error-budget), and the relative error and the cosine of its result in the whole network. A relative
 error is the L2 norm of the difference from the floating network, divided by that of the floating numbers. It
-says nothing about the accuracy in a task: measure that with the network's own data.
+says nothing about the accuracy in a task: measure that with the network's own data. --page writes the table
+and plots of it as an HTML file, and `minuet report` shows the files of --json so. Convolutions that keep floating
+numbers are listed with the reason. One reason is that a sum of 32-bit integers could overflow with the weights.
+
+The last line is the command that runs the network with the voxels of the quantization: a network whose input
+has a shape needs the same --range and --voxel-size.
 
 Examples:
   minuet quantize minkunet42 --weights W.safetensors --clouds a.bin,b.bin --output Q.safetensors
   minuet quantize minkunet42 --weights W.pth --clouds a.bin --calibration percentile --error-budget 0.05 \
-      --output Q.safetensors --json errors.json
+      --output Q.safetensors --json errors.json --page errors.html
   minuet quantize minkunet42 --random-weights --clouds os1_0.1 --float decoder.3.up --output Q.json)";
 
 }  // namespace
@@ -78,6 +83,8 @@ void add_quantize(CLI::App& quantize, Arguments& arguments) {
       ->required();
   add_value(quantize, "--json", arguments.json, "FILE",
             "write the table as JSON; - writes it to stdout instead of the table");
+  add_value(quantize, "--page", arguments.page, "FILE",
+            "write the table, and plots of it, as an HTML file that works offline");
   add_dtype(quantize, arguments.dtype)
       ->description(
           "fp32, tf32, fp16 or bf16, in which the floating network runs; default: fp16 on a GPU, fp32 on the "
@@ -90,6 +97,7 @@ llvm::Error check_quantize(const Arguments& arguments) {
   const std::string kind = extension_of(arguments.output);
   if (kind != ".safetensors" && kind != ".json")
     return bad_input("--output '{0}' must end in .safetensors or .json", arguments.output);
+  if (!arguments.page.empty()) MINUET_TRY(check_html("--page", arguments.page));
   const bool has_weights = !arguments.network.weights.empty();
   if (!has_weights && !arguments.random_weights) {
     return bad_input(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "minuet/quantize.h"
@@ -14,6 +15,8 @@ namespace minuet::tool {
 namespace {
 
 constexpr llvm::StringRef kLayerOutput = "layer:";
+/// Limit the ranges that minuet_plan_quantize takes.
+constexpr double kLeastRange = 1e-30, kGreatestRange = 1e30;
 
 /// Holds the outputs of a network for one cloud. Outputs of integers are empty, because they have no error.
 using HostOutputs = std::vector<std::vector<float>>;
@@ -36,14 +39,43 @@ std::string note_of_rows(const minuet_tensor_info& output, llvm::ArrayRef<float>
       output.name, counted(rows(reference), "row"), rows(given));
 }
 
-/// Calls `call` with a buffer that is large enough for the text that it writes, and returns the text.
+/// Calls `call` with a buffer that is large enough for the text that it writes, and returns the text. The
+/// first buffer is large enough for most networks, because a call may take long.
 llvm::Expected<std::string> text_of(const std::function<minuet_status(char*, size_t, size_t*)>& call) {
+  std::string text(size_t{1} << 18, '\0');
   size_t needed = 0;
-  MINUET_TRY(check(call(nullptr, 0, &needed)));
-  std::string text(needed, '\0');
   MINUET_TRY(check(call(text.data(), text.size(), &needed)));
-  text.pop_back();  // The text ends with a zero character.
+  if (needed > text.size()) {
+    text.resize(needed);
+    MINUET_TRY(check(call(text.data(), text.size(), &needed)));
+  }
+  text.resize(needed - 1);  // The text ends with a zero character.
   return text;
+}
+
+/// Returns the range for a description, or an error if a description cannot have it. Results whose magnitudes
+/// are all below the least range count as zeros.
+llvm::Expected<double> checked_range(llvm::StringRef layer, double range, RangeMethod method) {
+  if (range > kGreatestRange) {
+    return bad_input(
+        "the result of {0} has the range {1}, but ranges are at most {2}: check the weights and "
+        "the clouds{3}",
+        layer, digits(range), digits(kGreatestRange),
+        method == RangeMethod::Maximum
+            ? ", or give --calibration percentile, which leaves the largest numbers out"
+            : "");
+  }
+  return range < kLeastRange ? 0 : range;
+}
+
+/// Says why no range was found, because a result has a number that is infinite or NaN.
+llvm::Error refuse_result(const minuet_tensor_info& output, size_t cloud, size_t clouds) {
+  const llvm::StringRef layer = layer_of(output);
+  return bad_input(
+      "{0} has numbers that are infinite or NaN{1}, so that it has no range: use another --dtype, or check "
+      "the weights and the clouds",
+      layer.empty() ? "the output '" + std::string(output.name) + "'" : "the result of " + layer.str(),
+      clouds > 1 ? llvm::formatv(" on cloud {0} of {1}", cloud + 1, clouds).str() : "");
 }
 
 /// Runs a network on clouds.
@@ -104,7 +136,7 @@ class Quantizer {
 
   llvm::Error open() {
     minuet_plan_info info;
-    MINUET_ASSIGN(plan_, open_network(session_.context.get(), network_, dtype_, info));
+    MINUET_ASSIGN(plan_, open_network(session_.context.get(), network_, kDescribed, info));
     // The library's descriptions have these already.
     network_.channels.clear();
     network_.shape.clear();
@@ -112,7 +144,7 @@ class Quantizer {
     // A network that computes in 8 bits already is taken without its precisions.
     std::vector<QuantizedLayer> none;
     MINUET_ASSIGN(const std::string floating, describe(none, {}));
-    MINUET_ASSIGN(plan_, open(floating));
+    MINUET_ASSIGN(plan_, open(floating, kDescribed));
     return llvm::Error::success();
   }
 
@@ -121,12 +153,7 @@ class Quantizer {
   const std::vector<VoxelCloud>& clouds() const { return clouds_; }
   int runs() const { return runs_; }
 
-  llvm::Expected<PlanHandle> open(const std::string& description) const {
-    NetworkChoice choice = network_;
-    choice.description = description;
-    minuet_plan_info info;
-    return open_network(session_.context.get(), choice, dtype_, info);
-  }
+  llvm::Expected<PlanHandle> open(const std::string& description) const { return open(description, dtype_); }
 
   /// Makes a plan ready to run on the clouds.
   llvm::Expected<NetworkRun> load(PlanHandle plan) {
@@ -144,7 +171,7 @@ class Quantizer {
   }
 
   /// Returns the description of the network in which the layers compute in 8 bits that are in `wanted` and
-  /// can. Sets `is_int8` of all layers.
+  /// can. Sets `is_int8` of all layers, and `reason` of those in `wanted` that cannot.
   llvm::Expected<std::string> describe(std::vector<QuantizedLayer>& layers,
                                        const std::set<std::string>& wanted) const {
     std::vector<const char*> names;
@@ -154,17 +181,34 @@ class Quantizer {
       ranges.push_back(static_cast<float>(layer.range));
     }
     std::vector<int32_t> is_int8(layers.size());
+    const minuet_floating_visitor keep_reason = [](int32_t number, const char* reason, void* user) {
+      (*static_cast<std::vector<QuantizedLayer>*>(user))[static_cast<size_t>(number)].reason = reason;
+    };
     MINUET_ASSIGN(std::string text, text_of([&](char* buffer, size_t size, size_t* needed) {
-                    for (size_t i = 0; i < layers.size(); ++i)
+                    for (size_t i = 0; i < layers.size(); ++i) {
                       is_int8[i] = wanted.count(layers[i].name) != 0 ? 1 : 0;
+                      layers[i].reason.clear();
+                    }
                     return minuet_plan_quantize(plan_.get(), names.data(), ranges.data(), is_int8.data(),
-                                                static_cast<int32_t>(names.size()), buffer, size, needed);
+                                                static_cast<int32_t>(names.size()), keep_reason, &layers,
+                                                buffer, size, needed);
                   }));
     for (size_t i = 0; i < layers.size(); ++i) layers[i].is_int8 = is_int8[i] != 0;
     return text;
   }
 
  private:
+  /// The plan that makes descriptions has this dtype, in which it has the numbers of the weights file. They
+  /// decide whether sums of integers could overflow.
+  static constexpr minuet_dtype kDescribed = MINUET_F32;
+
+  llvm::Expected<PlanHandle> open(const std::string& description, minuet_dtype dtype) const {
+    NetworkChoice choice = network_;
+    choice.description = description;
+    minuet_plan_info info;
+    return open_network(session_.context.get(), choice, dtype, info);
+  }
+
   const Session& session_;
   const minuet_dtype dtype_;
   NetworkChoice network_;
@@ -187,16 +231,19 @@ class Search {
     MINUET_ASSIGN(NetworkRun observed, quantizer_.load(std::move(plan)));
     const std::vector<minuet_tensor_info>& infos = observed.infos();
     std::vector<Magnitudes> magnitudes(infos.size());
-    for (const VoxelCloud& cloud : quantizer_.clouds()) {
-      MINUET_ASSIGN(HostOutputs values, observed.run(cloud));
+    const std::vector<VoxelCloud>& clouds = quantizer_.clouds();
+    for (size_t cloud = 0; cloud < clouds.size(); ++cloud) {
+      MINUET_ASSIGN(HostOutputs values, observed.run(clouds[cloud]));
+      // The layers come first, in their order, because an output follows from them.
+      std::vector<size_t> order(infos.size());
+      std::iota(order.begin(), order.end(), size_t{0});
+      std::stable_partition(order.begin(), order.end(),
+                            [&](size_t i) { return !layer_of(infos[i]).empty(); });
+      for (const size_t i : order) {
+        if (!magnitudes[i].add(values[i])) return refuse_result(infos[i], cloud, clouds.size());
+      }
       HostOutputs references;
       for (size_t i = 0; i < infos.size(); ++i) {
-        if (!magnitudes[i].add(values[i])) {
-          return bad_input(
-              "the network computes numbers that are infinite or NaN in '{0}', so that it has no range: use "
-              "another --dtype, or check the weights and the clouds",
-              infos[i].name);
-        }
         if (layer_of(infos[i]).empty()) references.push_back(std::move(values[i]));
       }
       references_.push_back(std::move(references));
@@ -209,7 +256,8 @@ class Search {
       }
       QuantizedLayer layer;
       layer.name = name.str();
-      layer.range = magnitudes[i].range(choice_.method, choice_.percentile);
+      MINUET_ASSIGN(layer.range, checked_range(name, magnitudes[i].range(choice_.method, choice_.percentile),
+                                               choice_.method));
       report.layers.push_back(std::move(layer));
     }
     return check_floating(report.layers);
@@ -223,6 +271,18 @@ class Search {
     }
     MINUET_ASSIGN(report.description, quantizer_.describe(report.layers, wanted));
     for (QuantizedLayer& layer : report.layers) layer.can_be_int8 = layer.is_int8;
+    MINUET_TRY(keep_budget(report, wanted));
+    for (QuantizedLayer& layer : report.layers) {
+      if (layer.is_int8 || !layer.reason.empty()) continue;
+      layer.reason = wanted.count(layer.name) == 0
+                         ? "--float names it"
+                         : "--error-budget leaves out the largest errors of their own";
+    }
+    return llvm::Error::success();
+  }
+
+  /// Leaves layers out until the error is within the budget, if there is one.
+  llvm::Error keep_budget(QuantizationReport& report, const std::set<std::string>& wanted) {
     if (choice_.error_budget <= 0) return llvm::Error::success();
     MINUET_ASSIGN(const Difference all, error_of(report.description, nullptr));
     if (all.relative() <= choice_.error_budget) return llvm::Error::success();

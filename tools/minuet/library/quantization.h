@@ -27,6 +27,9 @@ struct QuantizedLayer {
   std::string name;
   double range = 0;
   bool can_be_int8 = false, is_int8 = false;
+  /// Says why the convolution keeps floating numbers, as the end of a sentence. It is empty for one that
+  /// computes in 8 bits.
+  std::string reason;
   /// Holds the relative error of the network's outputs if this layer alone computes in 8 bits. It is below 0
   /// if it was not measured, because there is no error budget or the layer alone cannot. It is infinite if
   /// an output then has another number of rows.

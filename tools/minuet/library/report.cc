@@ -50,7 +50,8 @@ void print_layers(const RunReport& report, llvm::raw_ostream& out) {
     out << llvm::formatv("{0,-40}  {1,9}  {2,6}  {3,-11}  {4,9}  {5,11}  {6,6}  {7,8:f3}  {8}\n", layer.name,
                          kernel, stride, channels, layer.pairs, layer.padded_rows, layer.gemm_groups,
                          real(layer.gather + layer.gemm + layer.scatter),
-                         layer.dataflow == MINUET_DATAFLOW_AUTO ? "-" : dataflow_name(layer.dataflow));
+                         (layer.dataflow == MINUET_DATAFLOW_AUTO ? "-" : dataflow_name(layer.dataflow)) +
+                             std::string(layer.is_int8 != 0 ? ", 8 bits" : ""));
   }
 }
 
@@ -74,6 +75,7 @@ llvm::json::Array layers_json(const RunReport& report) {
         {"gemm_ms", layer.gemm},
         {"scatter_ms", layer.scatter},
     });
+    if (layer.is_int8 != 0) (*layers.back().getAsObject())["precision"] = "int8";
     // Only a kernel that is no box has a number of offsets that does not follow from its size.
     if (layer.offset_count > 0) (*layers.back().getAsObject())["offset_count"] = layer.offset_count;
   }
@@ -272,6 +274,8 @@ llvm::json::Value to_json(const RunReport& report) {
       {"inputs", inputs_json(report)},
       {"outputs", outputs_json(report)},
       {"missing_head", report.network.missing_head != 0},
+      {"convolutions", report.network.convolutions},
+      {"int8_convolutions", report.network.int8_convolutions},
       {"levels", levels_json(report)},
       {"layers", layers_json(report)},
       {"stages_ms", std::move(stages)},
@@ -310,6 +314,7 @@ llvm::json::Value to_json(const RunReport& report) {
 void print_tables(const RunReport& report, llvm::raw_ostream& out) {
   out << report.network.name << " in " << dtype_name(report.network.dtype) << " on " << report.device.name
       << " (" << report.device.description << ")\n";
+  if (report.network.int8_convolutions > 0) out << int8_text(report.network) << "\n";
   print_input(report, out);
   print_tensors(report, out);
   print_levels(report, out);

@@ -7,6 +7,7 @@
 #include "codegen/base/json_text.h"
 #include "codegen/base/number_text.h"
 #include "tools/minuet/base/error.h"
+#include "tools/minuet/pages/page.h"
 
 namespace minuet::tool {
 namespace {
@@ -16,9 +17,10 @@ using llvm::json::Object;
 using llvm::json::Value;
 
 /// Lists the fields of a result file that describe where it was measured, and what was measured.
-constexpr const char* kMachine[] = {"device",  "description", "arch",   "cpu_cores",  "driver",
-                                    "toolkit", "nvrtc",       "commit", "version",    "network",
-                                    "dtype",   "weights",     "cloud",  "voxel_size", "dataflow"};
+constexpr const char* kMachine[] = {"device",      "description", "arch",         "cpu_cores",  "driver",
+                                    "toolkit",     "nvrtc",       "commit",       "version",    "network",
+                                    "dtype",       "weights",     "cloud",        "voxel_size", "dataflow",
+                                    "calibration", "percentile",  "error_budget", "run"};
 constexpr const char* kStages[] = {"voxelize", "sort", "map", "gather", "gemm", "scatter", "other"};
 
 bool is_scalar(const Value& value) { return value.kind() != Value::Object && value.kind() != Value::Array; }
@@ -56,34 +58,6 @@ Value at(const Object& object, llvm::StringRef path) {
   if (rest.empty()) return *value;
   const Object* const inner = value->getAsObject();
   return inner ? at(*inner, rest) : Value(nullptr);
-}
-
-/// Returns those elements of the array `name` that are objects.
-std::vector<const Object*> objects_in(const Object& file, llvm::StringRef name) {
-  std::vector<const Object*> objects;
-  const Array* const array = file.getArray(name);
-  for (size_t i = 0; array && i < array->size(); ++i) {
-    if (const Object* object = (*array)[i].getAsObject()) objects.push_back(object);
-  }
-  return objects;
-}
-
-/// Lists the name of each column, and the path of its value in a record.
-using Columns = std::vector<std::pair<const char*, const char*>>;
-
-Object table_of(llvm::StringRef title, const std::vector<const Object*>& records, const Columns& columns) {
-  Array names, rows;
-  for (const auto& column : columns) names.push_back(column.first);
-  for (const Object* record : records) {
-    Array row;
-    for (const auto& column : columns) {
-      const Value value = at(*record, column.second);
-      const Array* const parts = value.getAsArray();
-      row.push_back(is_scalar(value) ? value : Value(parts ? joined(*parts) : ""));
-    }
-    rows.push_back(std::move(row));
-  }
-  return table(title, std::move(names), std::move(rows));
 }
 
 /// Lists the name of each record, and the object with its times.
@@ -247,11 +221,37 @@ std::string network_of(const Object& file) {
 
 }  // namespace
 
+std::vector<const Object*> objects_in(const Object& file, llvm::StringRef name) {
+  std::vector<const Object*> objects;
+  const Array* const array = file.getArray(name);
+  for (size_t i = 0; array && i < array->size(); ++i) {
+    if (const Object* object = (*array)[i].getAsObject()) objects.push_back(object);
+  }
+  return objects;
+}
+
+Object table_of(llvm::StringRef title, const std::vector<const Object*>& records, const Columns& columns) {
+  Array names, rows;
+  for (const auto& column : columns) names.push_back(column.first);
+  for (const Object* record : records) {
+    Array row;
+    for (const auto& column : columns) {
+      const Value value = at(*record, column.second);
+      const Array* const parts = value.getAsArray();
+      row.push_back(is_scalar(value) ? value : Value(parts ? joined(*parts) : ""));
+    }
+    rows.push_back(std::move(row));
+  }
+  return table(title, std::move(names), std::move(rows));
+}
+
 llvm::Expected<Object> document_of(llvm::StringRef file, const Value& value) {
   const Object* const object = value.getAsObject();
   Object document;
   if (object && is_study(*object)) {
     document = *object;
+  } else if (object && is_quantization(*object)) {
+    document = quantization_document(*object);
   } else if (object && object->getArray("clouds") && object->get("network")) {
     document = bench_document(*object);
     document["title"] = network_of(*object);
@@ -260,12 +260,24 @@ llvm::Expected<Object> document_of(llvm::StringRef file, const Value& value) {
     document["title"] = network_of(*object) + ", " + text_or_empty(*object, "cloud");
   } else {
     return bad_input(
-        "it is not a result file: minuet bench --output, minuet run --json and minuet-study write result "
-        "files; move it out of the folder");
+        "it is not a result file: minuet bench --output, minuet run --json, minuet quantize --json and "
+        "minuet-study write result files; move it out of the folder");
   }
   document["machine"] = machine_of(*object);
   document["file"] = file.str();
   return document;
+}
+
+llvm::Expected<std::string> report_page(llvm::StringRef title, llvm::StringRef version, Array documents) {
+  if (page_file("d3.min.js").empty()) {
+    return broken(
+        "this minuet was built without d3, the library that draws plots: install it (apt-get install "
+        "libjs-d3, or tools/setup), then configure and build again");
+  }
+  return fill_page("report.html", {{"title", html_text(llvm::json::fixUTF8(title))},
+                                   {"version", version.str()},
+                                   {"licence", html_text(page_file("d3.licence"))},
+                                   {"data", script_json(std::move(documents))}});
 }
 
 }  // namespace minuet::tool

@@ -1,7 +1,9 @@
-// Converts result files to the documents that the page of `minuet report` shows.
+// Converts result files to the documents that the page of `minuet report` shows, and makes that page.
 #pragma once
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -23,9 +25,28 @@ namespace minuet::tool {
 /// measurement. Every member except the title may be missing.
 ///
 /// Results of minuet-study already are such documents. The function makes plots and tables from results of
-/// `minuet bench --output` and `minuet run --json`. Any other JSON is an error that names these three
-/// programs.
+/// `minuet bench --output`, `minuet run --json` and `minuet quantize --json`. Any other JSON is an error that
+/// names these four programs.
 llvm::Expected<llvm::json::Object> document_of(llvm::StringRef file, const llvm::json::Value& value);
+
+/// Tells whether the file is a result of `minuet quantize`.
+bool is_quantization(const llvm::json::Object& file);
+/// Returns its title, notes, plots and tables.
+llvm::json::Object quantization_document(const llvm::json::Object& file);
+
+/// Returns the page of `minuet report` with these documents. `version` is that of the tool. Returns an error
+/// if the tool was built without D3.
+llvm::Expected<std::string> report_page(llvm::StringRef title, llvm::StringRef version,
+                                        llvm::json::Array documents);
+
+/// Returns those elements of the array `name` that are objects.
+std::vector<const llvm::json::Object*> objects_in(const llvm::json::Object& file, llvm::StringRef name);
+
+/// Lists the name of each column, and the path of its value in a record, such as "a.b".
+using Columns = std::vector<std::pair<const char*, const char*>>;
+/// Returns a table with a row for each record. Cells of a list have its elements, joined.
+llvm::json::Object table_of(llvm::StringRef title, const std::vector<const llvm::json::Object*>& records,
+                            const Columns& columns);
 
 // The following functions make the parts of a document.
 inline llvm::json::Object axis(llvm::StringRef label, bool log = false) {

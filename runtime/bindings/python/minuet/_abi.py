@@ -170,6 +170,8 @@ minuet_free_callback = CFUNCTYPE(None, c_void_p, c_int64, c_void_p, c_void_p)
 
 minuet_job_callback = CFUNCTYPE(None, c_int, c_void_p)
 
+minuet_floating_visitor = CFUNCTYPE(None, c_int32, c_char_p, c_void_p)
+
 
 class minuet_tensor(Structure):
     data: int | None
@@ -560,6 +562,8 @@ class minuet_plan_info(Structure):
     missing_head: int
     parameter_tensors: int
     parameters: int
+    convolutions: int
+    int8_convolutions: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("name", c_char_p),
@@ -576,6 +580,8 @@ class minuet_plan_info(Structure):
         ("missing_head", c_int32),
         ("parameter_tensors", c_int32),
         ("parameters", c_int64),
+        ("convolutions", c_int32),
+        ("int8_convolutions", c_int32),
     ]
 
 
@@ -920,6 +926,8 @@ class minuet_layer_info(Structure):
     gemm: float
     scatter: float
     offset_count: int
+    is_int8: int
+    reserved: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("name", c_char_p),
@@ -937,6 +945,8 @@ class minuet_layer_info(Structure):
         ("gemm", c_double),
         ("scatter", c_double),
         ("offset_count", c_int64),
+        ("is_int8", c_int32),
+        ("reserved", c_int32),
     ]
 
 
@@ -2115,7 +2125,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_plan_run_load": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments))),
     "minuet_plan_run": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments), c_void_p)),
     "minuet_plan_observe": (c_int, (c_void_p, c_void_p, c_size_t, c_void_p)),
-    "minuet_plan_quantize": (c_int, (c_void_p, c_void_p, c_void_p, c_void_p, c_int32, c_void_p, c_size_t, c_void_p)),
+    "minuet_plan_quantize": (c_int, (c_void_p, c_void_p, c_void_p, c_void_p, c_int32, minuet_floating_visitor, c_void_p, c_void_p, c_size_t, c_void_p)),
     "minuet_devoxelize_gradient_create": (c_int, (c_void_p, POINTER(minuet_devoxelize_options), c_void_p)),
     "minuet_devoxelize_gradient_bytes": (c_int, (c_void_p, c_char_p, c_int64, c_int64, c_void_p)),
     "minuet_devoxelize_gradient": (c_int, (c_void_p, c_void_p, POINTER(minuet_devoxelize_arguments), c_void_p)),

@@ -16,6 +16,7 @@ CONVERSIONS: dict[str, Any] = {
     "dataflow": Dataflow,
     "map_method": MapMethod,
     "missing_head": bool,
+    "is_int8": bool,
     "has_capacities": bool,
     "prepare_capturable": bool,
     "run_capturable": bool,
@@ -154,6 +155,8 @@ class PlanInfo:
     missing_head: bool
     parameter_tensors: int
     parameters: int
+    convolutions: int
+    int8_convolutions: int
 
 
 @dataclass(frozen=True)
@@ -249,6 +252,7 @@ class LayerInfo:
     gemm: float
     scatter: float
     offset_count: int
+    is_int8: bool
 
 
 @dataclass(frozen=True)

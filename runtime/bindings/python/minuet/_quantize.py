@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from . import _abi
+from ._arrays import host_floats
 from ._device import Context, Device
 from ._execution import Execution
-from ._library import call, using
+from ._library import Callback, call_with, using
 from ._network_options import encoded_names
 from ._plan import Plan
 
 LAYER_OUTPUT = "layer:"
+#: The ranges that a description can have.
+LEAST_RANGE, GREATEST_RANGE = 1e-30, 1e30
+_MOST_TEXTS = 1 << 18
 
 
 @dataclass(frozen=True)
 class QuantizedLayer:
     """A convolution of a quantized network: its name, the largest magnitude of its result that is stored (0: unknown),
-    and whether it computes in 8 bits."""
+    whether it computes in 8 bits, and, where it was to and cannot, the reason as the end of a sentence."""
 
     name: str
     range: float
     is_int8: bool
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,13 +42,15 @@ class Quantized:
     layers: tuple[QuantizedLayer, ...]
 
 
-def _text(name: str, *arguments: Any) -> str:
-    """Returns the text of a call whose last arguments are a buffer, its size, and the size that is needed."""
-    needed = ctypes.c_size_t()
-    call(name, *arguments, None, 0, ctypes.byref(needed))
-    buffer = ctypes.create_string_buffer(needed.value)
-    call(name, *arguments, buffer, len(buffer), ctypes.byref(needed))
-    return buffer.value.decode()
+def _text(name: str, *arguments: Any, callbacks: Sequence[Callback] = ()) -> str:
+    """Returns the text of a call whose last arguments are a buffer, its size, and the size that is needed. The first
+    buffer is large enough for most networks, because a call may take long."""
+    needed = ctypes.c_size_t(_MOST_TEXTS)
+    while True:
+        buffer = ctypes.create_string_buffer(needed.value)
+        call_with(callbacks, name, *arguments, buffer, len(buffer), ctypes.byref(needed))
+        if needed.value <= len(buffer):
+            return buffer.value.decode()
 
 
 def observe(plan: Plan) -> str:
@@ -58,9 +66,9 @@ def _check_names(floating: Collection[str]) -> None:
 
 
 def _range(values: np.ndarray, percentile: float) -> float:
-    """Returns the range of magnitudes. It is 0 only if all of them are: a percentile of 0 would be no range, so that
-    the least number above 0 counts then."""
-    positive = values[values > 0]
+    """Returns the range of magnitudes. It is 0 only if all of them are, or are below the least range: a percentile of 0
+    would be no range, so that the least number above 0 counts then."""
+    positive = values[values >= LEAST_RANGE]
     if not positive.size:
         return 0.0
     return max(float(np.percentile(values, percentile)), float(positive.min()))
@@ -70,7 +78,8 @@ def with_ranges(plan: Plan, ranges: Mapping[str, float], floating: Collection[st
     """Describes the plan's network with these ranges of its convolutions, which compute in 8 bits where they can.
 
     Args:
-        plan: of the floating network.
+        plan: of the floating network. One of float32 has the weights as they are in their file, which decide whether a
+            convolution whose sums could overflow stays floating. With others, a plan of the result may be refused.
         ranges: for each convolution, as observe() names it without "layer:", the largest magnitude of its result, or 0.
         floating: the convolutions that keep floating numbers.
     """
@@ -83,18 +92,25 @@ def with_ranges(plan: Plan, ranges: Mapping[str, float], floating: Collection[st
     numbers = (ctypes.c_float * len(names))(*ranges.values())
     wanted = [int(name not in floating) for name in names]
     is_int8 = (ctypes.c_int32 * len(names))(*wanted)
+    reasons = [""] * len(names)
+
+    def keep(number: int, reason: bytes, _: Any) -> None:
+        reasons[number] = reason.decode("utf-8", "replace")
+
+    visitor = Callback(_abi.minuet_floating_visitor, keep)
     with using(plan) as (pointer,):
         # An empty list is null.
         lists = (encoded, numbers, is_int8) if names else (None, None, None)
-        description = _text("minuet_plan_quantize", pointer, *lists, len(names))
-    layers = zip(names, ranges.values(), is_int8, strict=True)
-    return Quantized(description, tuple(QuantizedLayer(name, range_, bool(flag)) for name, range_, flag in layers))
+        arguments = (pointer, *lists, len(names), visitor.pointer, None)
+        description = _text("minuet_plan_quantize", *arguments, callbacks=[visitor])
+    layers = zip(names, ranges.values(), map(bool, is_int8), reasons, strict=True)
+    return Quantized(description, tuple(QuantizedLayer(*layer) for layer in layers))
 
 
 def quantize(
     context: Context,
     device: Device,
-    clouds: Iterable[tuple[Any, Any]],
+    clouds: Iterable[Sequence[Any]],
     name: str | None = None,
     *,
     percentile: float = 100.0,
@@ -109,7 +125,8 @@ def quantize(
 
     Args:
         context, device: where the network runs.
-        clouds: pairs of coordinates and features on the host, as Execution.prepare and Execution.run take them.
+        clouds: for each one its coordinates, and the features of each input, on the host, as Execution.prepare and
+            Execution.run take them.
         name: of a shipped network; else give a description.
         percentile: per cent of a result's numbers that the range of a cloud holds; 100: all. The largest range of all
             clouds counts.
@@ -119,7 +136,8 @@ def quantize(
 
     Raises:
         TypeError: floating is a string.
-        ValueError: no cloud has a voxel, percentile is not from 50 to 100, or a result is infinite or NaN.
+        ValueError: no cloud has a voxel, percentile is not from 50 to 100, or a result is infinite, NaN or beyond all
+            ranges.
     """
     _check_names(floating)
     if not 50 <= percentile <= 100:
@@ -130,24 +148,29 @@ def quantize(
     # The description has the other options.
     options = {key: network[key] for key in kept if key in network}
     # A network that computes in 8 bits already is taken without its precisions.
-    plan = Plan.network(context, description=with_ranges(given, {}).description, **options)
+    plan = Plan.network(context, description=with_ranges(given, {}).description, **{**options, "dtype": "float32"})
     observed = Plan.network(context, description=observe(plan), **options)
     observed.load(device)
     outputs = [item.name for item in observed.outputs]
     ranges = {item.removeprefix(LAYER_OUTPUT): 0.0 for item in outputs if item.startswith(LAYER_OUTPUT)}
     execution = Execution(observed, device, batch_size=batch_size)
     count = rows = 0
-    for coordinates, features in clouds:
+    for coordinates, *features in clouds:
         execution.prepare(device.to_device(coordinates))
-        results = execution.run(device.to_device(features))
+        results = execution.run(*map(device.to_device, features))
         for item, result in zip(outputs, results, strict=True):
             if not item.startswith(LAYER_OUTPUT):
                 continue
             layer = item.removeprefix(LAYER_OUTPUT)
-            values = np.abs(np.asarray(device.to_host(result)).astype(np.float32))
+            values = np.abs(host_floats(device.to_host(result), "a result"))
             if not np.isfinite(values).all():
                 raise ValueError(f"the result of {layer} is infinite or NaN on cloud {count}: use another dtype")
             ranges[layer] = max(ranges[layer], _range(values, percentile))
+            if ranges[layer] > GREATEST_RANGE:
+                raise ValueError(
+                    f"the result of {layer} has the range {ranges[layer]:g} on cloud {count}, but ranges are at most "
+                    f"{GREATEST_RANGE:g}: check the weights and the clouds, or give a smaller percentile"
+                )
         count += 1
         rows += len(coordinates)
     if count == 0:

@@ -130,7 +130,8 @@ static int is_pointer(text declaration) {
     if (*at == '*' || *at == '[') return 1;
   }
   return has_word(declaration, "minuet_kernel_visitor") || has_word(declaration, "minuet_tuned_visitor") ||
-         has_word(declaration, "minuet_kernel_code_visitor") || has_word(declaration, "minuet_job_callback");
+         has_word(declaration, "minuet_kernel_code_visitor") ||
+         has_word(declaration, "minuet_job_callback") || has_word(declaration, "minuet_floating_visitor");
 }
 
 static int any_is_right(text name, text parameter) {

@@ -80,6 +80,11 @@ static void query_tensors(const world* world) {
   EXPECT(needed > 1 && strncmp(out.text, "{", 1) == 0);
 }
 
+/* Counts the convolutions that keep floating numbers because they read the network's input. */
+static void visit(int32_t number, const char* reason, void* user) {
+  if (number == 0 && strstr(reason, "reads the network's input") != NULL) ++*(int*)user;
+}
+
 static void quantize(const world* world) {
   minuet_plan* const plan = world->network;
   char text[4096];
@@ -99,36 +104,43 @@ static void quantize(const world* world) {
   const char *const layers[] = {name, name}, *const none[] = {NULL}, *const unknown[] = {"nothing"};
   const float ranges[] = {2, 2}, wrong_ranges[] = {-1};
   int32_t flags[] = {1, 1}, wrong_flags[] = {2};
+  int visits = 0;
   char* const to = out.text;
   REFUSED(INVALID_ARGUMENT, "plan is null",
-          minuet_plan_quantize(NULL, layers, ranges, flags, 1, to, 1, &out.bytes));
+          minuet_plan_quantize(NULL, layers, ranges, flags, 1, visit, &visits, to, 1, &out.bytes));
   REFUSED(INVALID_ARGUMENT, "layers is null",
-          minuet_plan_quantize(plan, NULL, ranges, flags, 1, to, 1, &out.bytes));
+          minuet_plan_quantize(plan, NULL, ranges, flags, 1, visit, &visits, to, 1, &out.bytes));
   REFUSED(INVALID_ARGUMENT, "layers[0] is null",
-          minuet_plan_quantize(plan, none, ranges, flags, 1, to, 1, &out.bytes));
+          minuet_plan_quantize(plan, none, ranges, flags, 1, visit, &visits, to, 1, &out.bytes));
   REFUSED(INVALID_ARGUMENT, "no convolution \"nothing\"",
-          minuet_plan_quantize(plan, unknown, ranges, flags, 1, to, 1, &out.bytes));
+          minuet_plan_quantize(plan, unknown, ranges, flags, 1, visit, &visits, to, 1, &out.bytes));
   REFUSED(INVALID_ARGUMENT, "listed twice",
-          minuet_plan_quantize(plan, layers, ranges, flags, 2, to, 1, &out.bytes));
+          minuet_plan_quantize(plan, layers, ranges, flags, 2, visit, &visits, to, 1, &out.bytes));
   REFUSED(INVALID_ARGUMENT, "ranges is null",
-          minuet_plan_quantize(plan, layers, NULL, flags, 1, to, 1, &out.bytes));
+          minuet_plan_quantize(plan, layers, NULL, flags, 1, visit, &visits, to, 1, &out.bytes));
   REFUSED(INVALID_ARGUMENT, "ranges[0] is -1",
-          minuet_plan_quantize(plan, layers, wrong_ranges, flags, 1, to, 1, &out.bytes));
+          minuet_plan_quantize(plan, layers, wrong_ranges, flags, 1, visit, &visits, to, 1, &out.bytes));
   REFUSED(INVALID_ARGUMENT, "is_int8 is null",
-          minuet_plan_quantize(plan, layers, ranges, NULL, 1, to, 1, &out.bytes));
+          minuet_plan_quantize(plan, layers, ranges, NULL, 1, visit, &visits, to, 1, &out.bytes));
   REFUSED(INVALID_ARGUMENT, "is_int8[0] is 2",
-          minuet_plan_quantize(plan, layers, ranges, wrong_flags, 1, to, 1, &out.bytes));
+          minuet_plan_quantize(plan, layers, ranges, wrong_flags, 1, visit, &visits, to, 1, &out.bytes));
   REFUSED(INVALID_ARGUMENT, "count is -1",
-          minuet_plan_quantize(plan, layers, ranges, flags, -1, to, 1, &out.bytes));
+          minuet_plan_quantize(plan, layers, ranges, flags, -1, visit, &visits, to, 1, &out.bytes));
   REFUSED(INVALID_ARGUMENT, "buffer is null",
-          minuet_plan_quantize(plan, layers, ranges, flags, 1, NULL, 1, &out.bytes));
+          minuet_plan_quantize(plan, layers, ranges, flags, 1, visit, &visits, NULL, 1, &out.bytes));
   REFUSED(INVALID_ARGUMENT, "needed is null",
-          minuet_plan_quantize(plan, layers, ranges, flags, 1, to, 1, NULL));
-  REFUSED(INVALID_ARGUMENT, "a single op",
-          minuet_plan_quantize(world->convolution, layers, ranges, flags, 1, to, 1, &out.bytes));
+          minuet_plan_quantize(plan, layers, ranges, flags, 1, visit, &visits, to, 1, NULL));
+  REFUSED(
+      INVALID_ARGUMENT, "a single op",
+      minuet_plan_quantize(world->convolution, layers, ranges, flags, 1, visit, &visits, to, 1, &out.bytes));
+  EXPECT(visits == 0);
   /* The first convolution reads the network's input, so that it stays floating. */
-  ACCEPTED(minuet_plan_quantize(plan, layers, ranges, flags, 1, text, sizeof(text), &out.bytes));
-  EXPECT(flags[0] == 0 && strstr(text, "\"output_range\": 2") != NULL);
+  ACCEPTED(
+      minuet_plan_quantize(plan, layers, ranges, flags, 1, visit, &visits, text, sizeof(text), &out.bytes));
+  EXPECT(flags[0] == 0 && strstr(text, "\"output_range\": 2") != NULL && visits == 1);
+  flags[0] = 1;
+  ACCEPTED(minuet_plan_quantize(plan, layers, ranges, flags, 1, NULL, NULL, text, sizeof(text), &out.bytes));
+  EXPECT(flags[0] == 0 && visits == 1);
 }
 
 static void ask_for_workspaces(const world* world) {

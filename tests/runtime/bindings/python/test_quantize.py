@@ -40,9 +40,27 @@ def test_a_network_of_eight_bits(context, device, clouds):
     described = {layer["name"]: layer for layer in json.loads(quantized.description)["layers"] if "name" in layer}
     assert "precision" not in described["stem.0"]
     assert described["encoder.0.down"]["precision"] == "int8"
+    assert "reads the network's input" in layers["stem.0"].reason
+    assert layers["stem.1"].reason == ""
     wanted = run(context, device, clouds[0], name="minkunet42", channels=CHANNELS, seed=3)
     given = run(context, device, clouds[0], description=quantized.description, seed=3)
     assert 0 < relative_error(wanted, given) < 0.2
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_other_dtypes_have_nearly_the_same_ranges(context, dtype, clouds):
+    """Features and results of bfloat16 are numbers, also where numpy has only their bits."""
+    device = minuet.Device(context, "cpu")
+    network = {"channels": CHANNELS, "seed": 3}
+    wanted = minuet.quantize(context, device, clouds, "minkunet42", dtype="float32", **network)
+    narrow = [(coordinates, to_dtype(features, dtype)) for coordinates, features in clouds]
+    given = minuet.quantize(context, device, narrow, "minkunet42", dtype=dtype, **network)
+    for one, other in zip(wanted.layers, given.layers, strict=True):
+        assert one.range == pytest.approx(other.range, rel=0.1)
+
+
+def to_dtype(features, dtype):
+    return features.astype(np.float16) if dtype == "float16" else (features.view(np.uint32) >> 16).astype(np.uint16)
 
 
 def test_layers_stay_floating(context, device, clouds):
@@ -79,6 +97,11 @@ def test_ranges_of_the_caller(context):
     quantized = minuet.with_ranges(plan, {"a": 2.0, "b": 0.0})
     assert [layer.is_int8 for layer in quantized.layers] == [False, True]
     assert json.loads(quantized.description)["layers"][0]["output_range"] == 2
+    assert quantized.layers[0].reason == 'it reads the network\'s input "input", which has floating numbers'
+    assert minuet.with_ranges(plan, {"a": 0.0, "b": 1.0}).layers[1].reason.endswith('which has no "output_range"')
+    assert [layer.reason for layer in minuet.with_ranges(plan, {"a": 2.0, "b": 1.0}, ["b"]).layers][1] == ""
+    made = minuet.Plan.network(context, description=quantized.description).info
+    assert (made.convolutions, made.int8_convolutions) == (2, 1)
 
 
 def test_mistakes(context, device, clouds):
@@ -96,6 +119,9 @@ def test_mistakes(context, device, clouds):
     wild[0][1][0, 0] = np.inf
     with pytest.raises(ValueError, match="is infinite or NaN on cloud 0"):
         minuet.quantize(context, device, wild, "minkunet42", channels=CHANNELS, percentile=50)
+    huge = [(clouds[0][0], clouds[0][1] * np.float32(1e32))]
+    with pytest.raises(ValueError, match=r"the result of stem\.0 has the range .* on cloud 0, but ranges are at most"):
+        minuet.quantize(context, device, huge, "minkunet42", channels=CHANNELS, dtype="float32")
     plan = minuet.Plan.network(context, "minkunet42", channels=CHANNELS)
     with pytest.raises(TypeError, match="give a list of names"):
         minuet.with_ranges(plan, {"stem.0": 1.0}, "stem.0")

@@ -135,9 +135,13 @@ TEST_F(QuantizeCli, WritesANetworkOfEightBits) {
   const std::string output = folder_.path("q.safetensors"), json = folder_.path("report.json");
   const Finished finished = quantize({"--output", output, "--json", json});
   ASSERT_EQ(finished.code, 0) << finished.err;
-  EXPECT_THAT(finished.out, AllOf(HasSubstr("9 convolutions of 10 compute in 8 bits"),
-                                  HasSubstr("output output: relative error"),
-                                  HasSubstr(folder_.path("q.json") + "\n" + output + "\n")));
+  EXPECT_THAT(
+      finished.out,
+      AllOf(HasSubstr("9 convolutions of 10 compute in 8 bits"), HasSubstr("output output: relative error"),
+            HasSubstr("floating: stem, because it reads the network's input"),
+            HasSubstr("written: " + folder_.path("q.json") + ", " + output + ", " + json),
+            HasSubstr("run it with: minuet run " + cloud_ + " --network " + folder_.path("q.json") +
+                      " --weights " + output + " --device cpu\n")));
   const llvm::json::Object report = json_in(json);
   const auto layers = layers_of(report);
   ASSERT_EQ(layers.size(), 10u);
@@ -160,6 +164,146 @@ TEST_F(QuantizeCli, WritesANetworkOfEightBits) {
   EXPECT_LT(error, 0.08);
   // The weights are the same numbers.
   EXPECT_EQ(run(network_, output), wanted);
+  EXPECT_EQ(*report.getInteger("int8_convolutions"), 9);
+}
+
+/// `run` and `bench` say that a network computes in 8 bits.
+TEST_F(QuantizeCli, ARunSaysThatItComputesInEightBits) {
+  const std::string quantized = folder_.path("q.json"), json = folder_.path("run.json");
+  ASSERT_EQ(quantize({"--output", quantized}).code, 0);
+  const auto run_network = [&](const std::string& network) {
+    return minuet({"run", cloud_, "--network", network, "--weights", weights_, "--device", "cpu"},
+                  {"--json", json});
+  };
+  EXPECT_THAT(run_network(quantized).out,
+              AllOf(HasSubstr("9 of 10 convolutions compute in 8 bits\n"), HasSubstr("fused, 8 bits\n")));
+  const llvm::json::Object report = json_in(json);
+  EXPECT_EQ(*report.getInteger("convolutions"), 10);
+  EXPECT_EQ(*report.getInteger("int8_convolutions"), 9);
+  const auto layers = layers_of(report);
+  EXPECT_EQ(layers.at("stem").get("precision"), nullptr);
+  EXPECT_EQ(layers.at("down").getString("precision"), llvm::StringRef("int8"));
+  EXPECT_THAT(run_network(network_).out, testing::Not(HasSubstr("8 bits")));
+  EXPECT_EQ(*json_in(json).getInteger("int8_convolutions"), 0);
+  const Finished bench = minuet({"bench", "--network", quantized, "--cloud", cloud_, "--device", "cpu",
+                                 "--variants", "1", "--output", json},
+                                {});
+  ASSERT_EQ(bench.code, 0) << bench.err;
+  EXPECT_THAT(bench.out, HasSubstr("9 of 10 convolutions compute in 8 bits\n"));
+  EXPECT_EQ(*json_in(json).getInteger("int8_convolutions"), 9);
+}
+
+/// The command that is printed runs a network in its grid: without its --range, `run` refuses the network.
+TEST_F(QuantizeCli, ThePrintedCommandHasTheGrid) {
+  const std::string network = folder_.file("grid.json", R"({"name": "grid", "ndim": 3, "in_channels": 4,
+    "shape": [40, 40, 20], "layers": [
+    {"op": "block", "name": "a", "out_channels": 8, "kernel_size": 3},
+    {"op": "block", "name": "b", "out_channels": 8, "kernel_size": 3, "activation": "none"}]})");
+  Weights weights(3);
+  weights.add_convolution("a.conv", 27, 4, 8), weights.add_norm("a.bn", 8);
+  weights.add_convolution("b.conv", 27, 8, 8), weights.add_norm("b.bn", 8);
+  llvm::cantFail(write_safetensors_file(weights_, weights.tensors()));
+  const std::string output = folder_.path("my grid.safetensors");
+  const Finished finished =
+      minuet({"quantize", network, "--weights", weights_, "--clouds", cloud_, "--device", "cpu", "--range",
+              "0,0,0,4,4,2", "--voxel-size", "0.1", "--output", output},
+             {});
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  const std::string start = "run it with: minuet ";
+  const size_t place = finished.out.find(start);
+  ASSERT_NE(place, std::string::npos) << finished.out;
+  const std::string line = finished.out.substr(place + start.size());
+  EXPECT_THAT(line, AllOf(HasSubstr("'" + output + "'"), HasSubstr("--range 0,0,0,4,4,2 --voxel-size 0.1")));
+  std::vector<std::string> words;
+  std::string word;
+  bool is_quoted = false;
+  for (const char c : line) {
+    if (c == '\'') {
+      is_quoted = !is_quoted;
+    } else if ((c == ' ' && !is_quoted) || c == '\n') {
+      words.push_back(std::exchange(word, ""));
+    } else {
+      word += c;
+    }
+  }
+  const Finished run = minuet(words, {});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("1 of 2 convolutions computes in 8 bits\n"));
+}
+
+/// The sums of a layer of so many equal weights could overflow, so that it keeps floating numbers.
+TEST_F(QuantizeCli, LayersWhoseSumsCouldOverflowStayFloating) {
+  const std::string network = folder_.file("large.json", R"({"name": "large", "ndim": 3, "in_channels": 4,
+    "layers": [
+    {"op": "linear", "name": "a", "out_channels": 2500, "bias": false, "activation": "relu"},
+    {"op": "block", "name": "b", "out_channels": 1, "kernel_size": 3, "norm": "none"},
+    {"op": "block", "name": "c", "out_channels": 1, "kernel_size": 3, "norm": "none"}]})");
+  Tensors tensors;
+  tensors["a.weight"] = {{1, 4, 2500}, std::vector<float>(4 * 2500, 0.1f)};
+  tensors["b.conv.weight"] = {{27, 2500, 1}, std::vector<float>(27 * 2500, 0.01f)};
+  tensors["c.conv.weight"] = {{27, 1, 1}, std::vector<float>(27, 0.1f)};
+  llvm::cantFail(write_safetensors_file(weights_, tensors));
+  const std::string output = folder_.path("q.safetensors"), json = folder_.path("r.json");
+  const Finished finished =
+      minuet({"quantize", network, "--weights", weights_, "--clouds", cloud_, "--device", "cpu",
+              "--voxel-size", "0.4", "--output", output, "--json", json},
+             {});
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr("floating: b, because a sum of output channel 0 could reach "));
+  const auto layers = layers_of(json_in(json));
+  EXPECT_EQ(layers.at("b").getString("precision"), llvm::StringRef("float"));
+  EXPECT_THAT(layers.at("b").getString("reason")->str(),
+              HasSubstr("sums of 32-bit integers are at most 2147"));
+  EXPECT_EQ(layers.at("c").getString("precision"), llvm::StringRef("int8"));
+  EXPECT_EQ(layers.at("c").get("reason"), nullptr);
+  EXPECT_EQ(run(folder_.path("q.json"), output).size(), run(network, weights_).size());
+}
+
+/// Results without a range stop the command, before it has written anything.
+TEST_F(QuantizeCli, ResultsWithoutARangeAreRefused) {
+  const std::string output = folder_.path("none.safetensors");
+  const auto refused = [&](float weight, const std::string& words) {
+    Tensors tensors = tensors_of_network();
+    for (float& value : tensors["down.conv.weight"].values) value *= weight;
+    llvm::cantFail(write_safetensors_file(weights_, tensors));
+    const Finished finished = quantize({"--output", output, "--dtype", "fp32"});
+    EXPECT_EQ(finished.code, 2);
+    EXPECT_THAT(finished.err, HasSubstr(words));
+    EXPECT_FALSE(std::filesystem::exists(output));
+  };
+  refused(1e32f, "the result of down has the range ");
+  refused(1e32f, ", but ranges are at most 1e+30: check the weights and the clouds, or give --calibration");
+  refused(1e38f, "the result of down has numbers that are infinite or NaN, so that it has no range: use");
+}
+
+/// Results that are zeros, or as good as zeros, have no range, and the layers behind them stay floating.
+TEST_F(QuantizeCli, ResultsOfTinyNumbersHaveNoRange) {
+  Tensors tensors = tensors_of_network();
+  for (const char* const part : {"weight", "bias"}) {
+    for (float& value : tensors[std::string("r.bn1.") + part].values) value *= 1e-35f;
+  }
+  llvm::cantFail(write_safetensors_file(weights_, tensors));
+  const Finished finished = quantize({"--output", folder_.path("q.json"), "--dtype", "fp32"});
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.out,
+              HasSubstr("floating: r.conv2, because it reads the result of \"r.conv1\", which has "
+                        "no \"output_range\"\n"));
+}
+
+TEST_F(QuantizeCli, WritesAPage) {
+  const std::string json = folder_.path("results/q.json"), page = folder_.path("q.html"),
+                    report = folder_.path("report.html");
+  std::filesystem::create_directory(folder_.path("results"));
+  const Finished finished =
+      quantize({"--output", folder_.path("q.json"), "--json", json, "--page", page, "--float", "last"});
+  if (finished.err.find("install it (apt-get install libjs-d3") != std::string::npos)
+    GTEST_SKIP() << "this minuet was built without libjs-d3";
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(contents(page), AllOf(HasSubstr("in 8 bits</title>"), HasSubstr("\"--float names it\""),
+                                    HasSubstr("Relative error by layer"), HasSubstr("Cosine by layer")));
+  const Finished shown = minuet({"report", folder_.path("results"), "--output", report}, {});
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(contents(report), HasSubstr("Relative error by layer"));
 }
 
 TEST_F(QuantizeCli, RangesFollowTheMethod) {
@@ -277,6 +421,8 @@ TEST_F(QuantizeCli, MistakesAreRefused) {
     refused(minuet({"tune", "run", "--device", "cpu", "--network", network_, "--budget", number}, {}), words);
   }
   refused(quantize({"--output", output, "--range", "50,50,50,60,60,60"}), "no cloud has a voxel");
+  refused(quantize({"--output", output, "--page", folder_.path("q.pdf")}), "must end in .html");
+  refused(quantize({"--output", output, "--page", folder_.path("missing/q.html")}), "missing");
   const std::string missing = folder_.path("missing/r.json");
   refused(quantize({"--output", output, "--json", missing}), "missing");
   EXPECT_FALSE(std::filesystem::exists(output)) << "--json is opened before the work";

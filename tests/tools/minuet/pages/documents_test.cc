@@ -80,6 +80,36 @@ TEST(Documents, OfARun) {
   EXPECT_EQ(rows_of(made, 1), parsed(R"([["k", "disk", 32, 16, 9, 0]])"));
 }
 
+TEST(Documents, OfAQuantization) {
+  const Object made =
+      document("q.json", R"({"network": "n", "clouds": ["a.bin", "b.bin"], "calibration": "max",
+    "dtype": "fp32", "device": "cpu", "run": "minuet run a.bin", "notes": ["one more"],
+    "layers": [{"name": "stem", "precision": "float", "range": 2, "relative_error": 0, "cosine": 1,
+                "can_be_int8": false, "reason": "it has groups"},
+               {"name": "down", "precision": "int8", "range": 3.5, "relative_error": 0.25, "cosine": 0.75,
+                "can_be_int8": true, "own_error": 0.125},
+               {"name": "up", "precision": "int8", "range": 1, "relative_error": null, "cosine": null,
+                "can_be_int8": true}],
+    "outputs": [{"name": "x", "relative_error": 0.5, "cosine": 0.875},
+                {"name": "y", "relative_error": null, "cosine": null}]})");
+  EXPECT_EQ(made.getString("title"), llvm::StringRef("n in 8 bits"));
+  EXPECT_EQ(*made.get("machine"), parsed(R"({"device": "cpu", "network": "n", "dtype": "fp32",
+                                             "calibration": "max", "run": "minuet run a.bin"})"));
+  const llvm::json::Array& notes = *made.getArray("notes");
+  ASSERT_EQ(notes.size(), 5u);
+  EXPECT_EQ(notes[0], Value("2 convolutions of 3 compute in 8 bits."));
+  EXPECT_EQ(notes[1], Value("The output x has the relative error 0.5 and the cosine 0.875."));
+  EXPECT_EQ(notes[2], Value("The output y has no relative error and no cosine."));
+  EXPECT_EQ(notes[4], Value("one more"));
+  EXPECT_EQ(values_of(made, 0, 0), parsed(R"([{"x": "stem", "y": 0}, {"x": "down", "y": 0.25}])"));
+  EXPECT_EQ(values_of(made, 0, 1), parsed(R"([{"x": "down", "y": 0.125}])"));
+  EXPECT_EQ(values_of(made, 1, 0), parsed(R"([{"x": "down", "y": 0.25}])"));  // 1 has no place on the axis.
+  EXPECT_EQ(rows_of(made, 0), parsed(R"([["stem", "float", 2, null, 0, 1, "it has groups"],
+                                         ["down", "int8", 3.5, 0.125, 0.25, 0.75, null],
+                                         ["up", "int8", 1, null, null, null, null]])"));
+  EXPECT_EQ(rows_of(made, 1), parsed(R"([["a.bin"], ["b.bin"]])"));
+}
+
 TEST(Documents, OfAStudyAreKept) {
   const std::string study =
       R"({"study": "s", "title": "t", "device": "d", "seconds": 3, "claims": [], "notes": ["n"],
@@ -97,7 +127,8 @@ TEST(Documents, OfAnotherFormAreRefused) {
   for (const char* text : {"3", "[]", "{}", R"({"tables": [], "plots": []})",
                            R"({"study": "s", "plots": []})", R"({"compiled": 3, "found": 0})"}) {
     EXPECT_THAT(error_of(document_of("f.json", parsed(text))),
-                HasSubstr("minuet bench --output, minuet run --json and minuet-study write result files"));
+                HasSubstr("minuet bench --output, minuet run --json, minuet quantize --json and minuet-study "
+                          "write result files"));
   }
 }
 

@@ -250,6 +250,12 @@ RESULTS = {
          "stages_ms": {"sort": 0.5, "map": 1, "gemm": n + 1},
          "levels": [{"tensor_stride": [2**k] * 3, "voxels": 10000 * (n + 1) >> k} for k in range(5)]}
         for n in range(3)]},
+    "quantized.json": {
+        "network": "net", "dtype": "fp16", "device": "cpu", "clouds": ["a.bin"], "calibration": "max",
+        "layers": [{"name": f"layer {n}", "precision": "int8" if n else "float", "range": n + 0.5,
+                    "relative_error": 0.01 * n, "cosine": 1 - 0.0001 * n, **({} if n else {"reason": "it reads the input"})}
+                   for n in range(4)],
+        "outputs": [{"name": "output", "relative_error": 0.03, "cosine": 0.9997}]},
     "study.json": {
         "study": "density", "title": "A <study> & more", "device": "cpu", "commit": "abc",
         "notes": ["As the paper has it."], "claims": [],
@@ -289,7 +295,7 @@ class ReportTest(PageTest):
                 raise
             print("left out: pages_test: this minuet was built without libjs-d3")  # tools/lint/skips.py reads this
             raise unittest.SkipTest("no libjs-d3")
-        assert "2 result files" in told, told
+        assert "3 result files" in told, told
 
     def open(self):
         self.browser.prefer("light")
@@ -302,12 +308,12 @@ class ReportTest(PageTest):
     def test_every_file_has_its_chapter(self):
         self.open()
         self.assertEqual(self.browser.text("h1"), "Results & <more>")
-        self.assertEqual(self.count("section"), 2)
+        self.assertEqual(self.count("section"), 3)
         self.assertEqual(self.browser.text("#chapters").split("\n"),
-                         ["minkunet42, fp16", "A <study> & more"])
+                         ["minkunet42, fp16", "net in 8 bits", "A <study> & more"])
         self.assertIn("device NVIDIA H200", self.browser.text("#chapter0"))
-        self.assertIn("As the paper has it.", self.browser.text("#chapter1"))
-        self.assertRegex(self.browser.text("#chapter1 table"), r"a<b>\s+12,345")
+        self.assertIn("As the paper has it.", self.browser.text("#chapter2"))
+        self.assertRegex(self.browser.text("#chapter2 table"), r"a<b>\s+12,345")
         self.assertIn("Michael Bostock", self.browser.evaluate("document.querySelector('footer pre').textContent"))
         self.expect_quiet(self.page)
 
@@ -321,16 +327,24 @@ class ReportTest(PageTest):
             self.assertAlmostEqual(width / widths[0], time / 2.5, places=5)
         self.assertEqual(self.count("#chapter0 svg:nth-of-type(2) .bar"), 9)
         self.assertIn("median, with p10 and p90, ms", self.browser.text("#chapter0"))
-        self.assertEqual(self.count("#chapter1 svg .line"), 2)
-        self.assertEqual(self.count("#chapter1 svg circle"), 6)
-        self.assertEqual(self.count("#chapter1 svg .whisker"), 6)
+        self.assertEqual(self.count("#chapter2 svg .line"), 2)
+        self.assertEqual(self.count("#chapter2 svg circle"), 6)
+        self.assertEqual(self.count("#chapter2 svg .whisker"), 6)
         # On logarithmic axes what grows by a factor lies on a straight line.
-        places = self.browser.evaluate("""[...document.querySelectorAll("#chapter1 circle")].slice(0, 3)
+        places = self.browser.evaluate("""[...document.querySelectorAll("#chapter2 circle")].slice(0, 3)
             .map((circle) => [Number(circle.getAttribute("cx")), Number(circle.getAttribute("cy"))])""")
         for axis in (0, 1):
             first, second = (places[i + 1][axis] - places[i][axis] for i in (0, 1))
             self.assertAlmostEqual(first, second, places=5)
             self.assertGreater(abs(first), 20)
+
+    def test_errors_of_a_quantized_network_have_plots(self):
+        self.open()
+        self.assertEqual(self.count("#chapter1 svg"), 2)
+        self.assertEqual(self.count("#chapter1 svg:nth-of-type(1) .bar"), 4)
+        self.assertEqual(self.count("#chapter1 svg:nth-of-type(2) .bar"), 3)  # A layer without an error has none.
+        self.assertIn("3 convolutions of 4 compute in 8 bits.", self.browser.text("#chapter1"))
+        self.assertRegex(self.browser.text("#chapter1 table"), r"layer 0\s+float\s+0.5\s+0\s+1\s+it reads the input")
 
     def test_texts_of_plots_do_not_overlap(self):
         self.open()

@@ -9,6 +9,7 @@ _require(str(_torch.__version__))  # Before modules that use what older versions
 from . import functional
 from ._capacities import Capacities, check
 from ._export import Exported, ExportError, export
+from ._export._quantized import QuantizedExported, quantize
 from ._fused import FusedModule, fuse
 from ._geometry import Geometry
 from ._levels import KernelMap, Level
@@ -24,9 +25,11 @@ __all__ = [
     "Geometry",
     "KernelMap",
     "Level",
+    "QuantizedExported",
     "SparseTensor",
     "check",
     "export",
     "functional",
     "fuse",
+    "quantize",
 ]

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from .._rules import Bounds, keeps_shapes
-from ._values import Dense, ExportError, Level, Node, Unknown, UnknownLevel, Value
+from ._values import Coordinates, Dense, ExportError, Level, Node, Unknown, UnknownLevel, Value
 
 #: What a rule returns: the value of the op's result, one for each result, or None for results that are constants.
 Found = Value | tuple[Value | None, ...] | None
@@ -240,6 +240,16 @@ class Recorder(TorchDispatchMode):
         node = Node("input", [], level, features.shape[1], "", name=name)
         self.nodes.append(node)
         self.bind(features, node)
+
+    def inputs(self) -> dict[str, torch.Tensor]:
+        """Returns the arguments that are features, by their names, without those that the module has changed."""
+        values = self._values.values()
+        return {value.name: tensor for tensor, value in values if isinstance(value, Node) and value.op == "input"}
+
+    def coordinates(self) -> torch.Tensor:
+        """Returns the coordinates of the root, of which there must be some."""
+        values = self._values.values()
+        return next(tensor for tensor, value in values if isinstance(value, Coordinates) and value.level is self.root)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Runs an op, and records it."""

@@ -1,0 +1,133 @@
+"""Makes networks of 8 bits of trained modules."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import tempfile
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..._device import Device
+from ..._quantize import QuantizedLayer
+from ..._quantize import quantize as quantize_network
+from .._places import context as shared_context
+from . import export, record, root_of
+from ._exported import Exported, safetensors
+from ._recorder import Recorder
+from ._values import ExportError
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class QuantizedExported(Exported):
+    """A network of 8 bits that was made of a module. Its weights are those of the floating network.
+
+    Attributes:
+        layers: its convolutions, with their ranges and precisions.
+    """
+
+    layers: tuple[QuantizedLayer, ...] = ()
+
+
+def quantize(
+    module: nn.Module,
+    clouds: Iterable[Any],
+    path: Any = None,
+    *,
+    percentile: float = 100.0,
+    floating: Collection[str] = (),
+    name: str | None = None,
+    shape: Sequence[int] | None = None,
+    outputs: Sequence[str] | None = None,
+    archs: Sequence[str] = (),
+    dtype: Any = None,
+) -> QuantizedExported:
+    """Makes a network of 8 bits of a trained module, as export() makes one of floating numbers.
+
+    The module runs once on each cloud, in eval mode and without gradients. The network that export() makes of it then
+    runs on these clouds in floating numbers, on the CPU, and the largest magnitudes of its convolutions' results become
+    their ranges. Convolutions compute in 8 bits where they can. Clouds should be like those that will be run: numbers
+    beyond a range are limited to it.
+
+    `minuet quantize NAME.json --weights NAME.safetensors` has more: an error budget, and the error layer by layer.
+
+    Args:
+        module: what is quantized. Its train or eval modes are the same afterwards.
+        clouds: for each one the argument of the module, or a tuple of its arguments, as the example of export(). The
+            network is made of the first one.
+        path: a folder. NAME.json, NAME.safetensors and the bundles are written there. None: nothing is written.
+        percentile: per cent of a result's numbers that the range of a cloud holds; 100: all. The largest range of all
+            clouds counts.
+        floating: the names of convolutions that keep floating numbers, as `layers` of the result names them.
+        name, shape, outputs, archs: as for export().
+        dtype: in which the network runs on the clouds, and its dtype by default; None: that of the features.
+
+    Returns:
+        The network, as export() returns it, with its convolutions.
+
+    Raises:
+        ExportError: the module does something that no layer of a network does.
+        TypeError: floating is a string.
+        ValueError: there is no cloud, a result is infinite, NaN or beyond all ranges, or percentile is not from 50 to
+            100.
+    """
+    if archs and path is None:
+        raise ValueError("archs is given, and bundles need a folder: give path")
+    examples = list(clouds)
+    if not examples:
+        raise ValueError("clouds is empty: give at least one")
+    made = export(module, examples[0], name=name, shape=shape, outputs=outputs, dtype=dtype)
+    module = getattr(module, "_orig_mod", module)  # What torch.compile made its module of.
+    recorders = [record(module, example, shape)[0] for example in examples]
+    given = [_arrays(recorder, made, number) for number, recorder in enumerate(recorders)]
+    context = shared_context()
+    with tempfile.TemporaryDirectory() as folder, Device(context, "cpu") as device:
+        weights = pathlib.Path(folder) / "weights.safetensors"
+        weights.write_bytes(safetensors(made.weights, {"minuet.weights_order": "minuet"}))
+        quantized = quantize_network(
+            context,
+            device,
+            given,
+            description=made.text(),
+            weights=weights,
+            dtype=made.dtype,
+            percentile=percentile,
+            floating=floating,
+            batch_size=max(1, *(recorder.batch for recorder in recorders)),
+        )
+    description = json.loads(quantized.description)
+    result = QuantizedExported(made.name, description, made.weights, made.dtype, quantized.layers)
+    if path is not None:
+        result.save(path, archs=archs)
+    return result
+
+
+def _arrays(recorder: Recorder, made: Exported, number: int) -> list[Array]:
+    """Returns the coordinates that a network of the module takes for a cloud, and the features of its inputs."""
+    root_of(recorder)
+    inputs = recorder.inputs()
+    missing = [name for name in made.inputs if name not in inputs]
+    if len(made.inputs) == 1 and len(inputs) == 1:
+        features = list(inputs.values())
+    elif missing:
+        raise ExportError(
+            f"cloud {number} has no features {missing[0]!r}, or the module changes them in place: give all clouds the "
+            "same arguments, and copies of what is changed"
+        )
+    else:
+        features = [inputs[name] for name in made.inputs]
+    return [array_of(recorder.coordinates()), *(array_of(tensor) for tensor in features)]
+
+
+def array_of(tensor: torch.Tensor) -> Array:
+    """Returns a tensor as the Python package takes it: bfloat16 by its bits."""
+    tensor = tensor.detach().cpu().contiguous()
+    array: Array = tensor.view(torch.uint16).numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()
+    return array
