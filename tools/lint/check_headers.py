@@ -28,12 +28,22 @@ import sources
 AHEAD = "codegen/base/error.h"
 THREADS = "codegen/base/cancel_token.h"  # This header includes the standard headers for threads and for waiting.
 EMIT = "codegen/source/emit.h"  # This header includes every kernel's Spec (compile-time parameters).
+CHOICE = "codegen/choose/candidates.h"  # This header includes what is chosen for every kind of layer.
+ENGINE = "runtime/engine/engine.h"  # Most headers of the runtime include this header.
+CUDA = "runtime/cuda/cuda_device.h"  # This header includes the headers of CUDA's libraries.
+NETWORK = "runtime/network/network_description.h"
+PLAN = "runtime/plan/plan.h"  # This header includes NETWORK, programs, weights and the kernel cache.
+ABI = "tests/support/abi.h"  # The fixtures of tests through the C ABI include this header.
 # Each row lists headers that take long to parse and are precompiled together. A header is checked with the
 # first row whose headers it includes, so larger rows come first.
-READ_AHEAD = (("gmock/gmock.h", "gtest/gtest.h", AHEAD), ("gtest/gtest.h", AHEAD), (AHEAD, THREADS, EMIT),
-              (AHEAD, EMIT), (AHEAD,),
-              ("CLI/CLI.hpp", "llvm/Support/Error.h"), ("llvm/Support/Error.h",), ("gtest/gtest.h",),
-              ("functional", "string", "vector"), ("string",))
+READ_AHEAD = (("gmock/gmock.h", "gtest/gtest.h", AHEAD, ABI, "tests/runtime/execution/execution_fixture.h"),
+              ("gmock/gmock.h", "gtest/gtest.h", AHEAD), ("gtest/gtest.h", AHEAD, ABI), ("gtest/gtest.h", AHEAD),
+              (AHEAD, THREADS, EMIT, ENGINE, PLAN), (AHEAD, THREADS, EMIT, ENGINE, CUDA),
+              (AHEAD, THREADS, EMIT, ENGINE), (AHEAD, THREADS, EMIT), (AHEAD, EMIT, CHOICE, NETWORK),
+              (AHEAD, EMIT, CHOICE), (AHEAD, EMIT), (AHEAD, "vector"), (AHEAD,),
+              ("CLI/CLI.hpp", "llvm/Support/Error.h"), ("llvm/Support/Error.h", "tools/minuet/cloud/cloud.h"),
+              ("llvm/Support/Error.h",), ("gtest/gtest.h",), ("functional", "string", "vector"), ("string",),
+              ("kernels_templates/shared/types.h",))
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 # These folders hold device code, which this check does not compile. NVRTC compiles it, and so do the tests on the CPU,
 # which include their own declarations of CUDA's functions first (tests/support/shim).
