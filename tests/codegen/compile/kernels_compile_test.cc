@@ -1,6 +1,6 @@
 // Every kernel of kernels.inc compiles for every architecture that its row admits, and the ones that matter
-// do not spill. The default Spec for each architecture, and a third of the others for one of them; with
-// MINUET_LONG_TESTS=1 all for all.
+// do not spill. All Specs for one architecture, the default one for the others; with MINUET_LONG_TESTS=1 all
+// for all.
 //
 // A row without variants() here does not compile: the list below is made from kernels.inc itself.
 #include <gmock/gmock.h>
@@ -416,12 +416,7 @@ bool must_not_spill(const Job& job) {
                             name.take_front(17) == "search_kernel_map");
 }
 
-constexpr const char* kManySpecs = "sm_90a";
-
-/// Returns whether the job with this number is in the third that is always compiled. Lists of Specs repeat
-/// after few, so every third one would be of one kind; the factor, which is 21 divided by the golden ratio,
-/// spreads them.
-constexpr bool is_in_sample(std::size_t number) { return number * 13 % 21 < 7; }
+constexpr const char* kAllSpecs = "sm_90a";
 
 class KernelsCompile : public testing::TestWithParam<const char*> {};
 
@@ -460,12 +455,11 @@ TEST_P(KernelsCompile, EveryRow) {
   if (!compiler) MINUET_SKIP_OR_FAIL("nvrtc", llvm::toString(compiler.takeError()));
   const std::string arch = GetParam();
   // What differs between architectures a row's default Spec shows; between Specs, one architecture.
-  const std::vector<Job> jobs = all_jobs();
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const bool is_wanted = jobs[i].is_default || (arch == kManySpecs && is_in_sample(i));
-    if (!is_wanted && !long_tests_wanted()) continue;
-    if (!missing_arch(jobs[i].source, arch).empty()) continue;
-    expect_binary(**compiler, jobs[i], arch);
+  const bool all_specs = arch == kAllSpecs || long_tests_wanted();
+  for (const Job& job : all_jobs()) {
+    if (!all_specs && !job.is_default) continue;
+    if (!missing_arch(job.source, arch).empty()) continue;
+    expect_binary(**compiler, job, arch);
   }
 }
 
@@ -476,10 +470,8 @@ TEST_P(KernelsCompile, EightBitTensors) {
   const std::string arch = GetParam();
   std::vector<Job> jobs;
   add_jobs(jobs, integer_specs(arch));
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const bool is_wanted = arch == kManySpecs ? is_in_sample(i) : i % 7 == 0;
-    if (is_wanted || long_tests_wanted()) expect_binary(**compiler, jobs[i], arch);
-  }
+  const std::size_t distance = arch == kAllSpecs || long_tests_wanted() ? 1 : 7;
+  for (std::size_t i = 0; i < jobs.size(); i += distance) expect_binary(**compiler, jobs[i], arch);
 }
 
 INSTANTIATE_TEST_SUITE_P(Arch, KernelsCompile,
