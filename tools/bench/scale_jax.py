@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The process of scale.py in JAX: MinkUNet42 by jax.shard_map over a mesh of clouds, one or a few on each device.
 
-Training has two forms. In "ops, shared norms", batch norms have the statistics of all devices. In "network", the
+Training has three forms. In "ops, shared norms", batch norms have the statistics of all devices. In "network", the
 network is one op for each pass, whose batch norms have the statistics of their device, and the running ones are
-averaged. Both weigh all voxels of the batch alike. Inference is the network as one op, with parameters that are
-prepared once.
+averaged. "network, flat" is the same with all parameters in one array, so that one exchange serves all gradients. All
+weigh all voxels of the batch alike. Inference is the network as one op, with parameters that are prepared once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from scaling import (
 from training_step_jax import LOSS_SCALE, MOMENTUM, OUT_CHANNELS, RATE, WITH_COMMAND_BUFFERS, Program, values_of
 
 AXIS, LEVELS = "clouds", 5
-SHARED_NORMS, NETWORK = "ops, shared norms, jit", "network, jit"
+SHARED_NORMS, NETWORK, FLAT = "ops, shared norms, jit", "network, jit", "network, flat, jit"
 
 
 class Shards:
@@ -139,7 +139,7 @@ class Process:
             shards = Shards(batches)
             row = {"scaling": scaling, "cloud": batches.name, "clouds": batches.clouds}
             for what in selected_work(self.given):
-                modes = {mode: partial(self.training_row, mode=mode) for mode in (SHARED_NORMS, NETWORK)}
+                modes = {mode: partial(self.training_row, mode=mode) for mode in (SHARED_NORMS, NETWORK, FLAT)}
                 if what == "inference":
                     modes = {f"{NETWORK}, prepared": self.inference_row}
                 for mode, measure in modes.items():
@@ -282,6 +282,7 @@ def training_step(shards: Shards, mode: str, axis: str | None) -> tuple[Callable
     options = {"dtype": "float16", "bounds": shards.bounds}
     network = sparse.Network("minkunet42", shards.capacities, is_trained=True, **options)
     made = OpNetwork(shards.capacities, shards.bounds) if mode == SHARED_NORMS else network
+    is_flat = mode == FLAT
 
     def total(number: Any) -> Any:
         return number if axis is None else jax.lax.psum(number, axis)
@@ -304,12 +305,13 @@ def training_step(shards: Shards, mode: str, axis: str | None) -> tuple[Callable
             statistics = jax.lax.pmean(statistics, axis)
         momentum = jax.tree.map(lambda m, g: MOMENTUM * m + g / LOSS_SCALE, momentum, gradients)
         weights = jax.tree.map(lambda w, m: w - RATE * m, weights, momentum)
-        weights["network"] = {**weights["network"], **statistics}
+        held = weights["network"]
+        weights["network"] = network.with_statistics(held, statistics) if is_flat else {**held, **statistics}
         return (weights, momentum), (total(loss) / LOSS_SCALE, cloud.status)
 
     head = np.random.default_rng(2).standard_normal((OUT_CHANNELS, CLASSES)).astype(np.float32) / OUT_CHANNELS**0.5
     values = values_of({name: kind.shape for name, kind in network.parameters.items()})
-    return step, {"network": values, "head": head}
+    return step, {"network": network.flatten(values) if is_flat else values, "head": head}
 
 
 def main() -> None:

@@ -98,6 +98,7 @@ def test_rows_of_scaling(tmp_path: pathlib.Path):
     assert [(row["what"], row["mode"], row.get("statistics")) for row in rows] == [
         ("training step", "ops, shared norms, jit", "of all ranks"),
         ("training step", "network, jit", "of each rank"),
+        ("training step", "network, flat, jit", "of each rank"),
         ("inference", "network, jit, prepared", None),
     ]
     for row in rows:
@@ -105,5 +106,6 @@ def test_rows_of_scaling(tmp_path: pathlib.Path):
         for rank in row["ranks"]:
             assert len(rank["step_ms"]) == len(rank["alone_ms"]) == len(rank["voxels"]) == 2
         assert row["ranks"][0]["voxels"] != row["ranks"][1]["voxels"]
-    for row in rows[:2]:
+    for row in rows[:3]:
         assert len(row["loss_curve"]) == 4
+    assert rows[1]["loss_curve"] == pytest.approx(rows[2]["loss_curve"], rel=1e-3)
