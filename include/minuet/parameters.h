@@ -22,9 +22,10 @@ typedef struct minuet_parameters_options {
  * it (minuet_execution_options.parameters). It has no values at first, even if the plan has some. The plan
  * must be loaded on the device. options is optional.
  *
- * A captured minuet_parameters_set writes the weights for those kernels only that runs have selected before.
- * A run that selects others later is refused then, because replays would leave their weights as they are.
- * With `set_by_each_run` it is not refused: replays need not write what the next run sets again.
+ * A captured minuet_parameters_set writes weights only for the kernels that earlier runs have selected. A
+ * later run that selects another kernel is refused, because replays would leave the weights of that kernel as
+ * they are. With `set_by_each_run` it is accepted. The library does not check that each run sets all values:
+ * one that does not may compute with old weights.
  *
  * Allocates device memory for the values, for folded batch norms and, with `master`, for weights in f32.
  * FAILED_PRECONDITION: the plan is not loaded on the device. INVALID_ARGUMENT: the plan has no parameters. */

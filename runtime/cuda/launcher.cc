@@ -113,7 +113,7 @@ llvm::Error Launcher::wait_for_calls() const {
 }
 
 llvm::Error Launcher::begin(CUstream stream) {
-  allows_early_reads_ = {};
+  allows_early_reads_ = false;
   const bool is_first = !current_;
   if (is_first) current_.emplace(driver_, device_->context());
   llvm::Error accepted = accept(stream);
@@ -205,7 +205,7 @@ llvm::Error Launcher::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 
   config.sharedMemBytes = static_cast<unsigned>(needs.dynamic_shared_bytes);
   config.hStream = work_stream_;
   ++counters_.kernels;
-  allows_early_reads_[on_branch()] = false;
+  forget_early_reads();
   idle_ = false;
   // The driver accepts a CUkernel in place of a CUfunction and launches it in the current context.
   const auto function = reinterpret_cast<CUfunction>(kernel);
@@ -214,7 +214,7 @@ llvm::Error Launcher::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 
 
 llvm::Error Launcher::fill(void* target, u32 word, i64 words) {
   if (words <= 0) return llvm::Error::success();
-  allows_early_reads_[on_branch()] = false;
+  forget_early_reads();
   ++counters_.fills;
   return check(
       driver_,
@@ -224,7 +224,7 @@ llvm::Error Launcher::fill(void* target, u32 word, i64 words) {
 
 llvm::Error Launcher::copy(void* target, const void* source, i64 bytes) {
   if (bytes <= 0) return llvm::Error::success();
-  allows_early_reads_[on_branch()] = false;
+  forget_early_reads();
   ++counters_.copies;
   return check(driver_,
                driver_.cuMemcpyAsync(device_address(target), device_address(source),
@@ -234,7 +234,7 @@ llvm::Error Launcher::copy(void* target, const void* source, i64 bytes) {
 
 llvm::Error Launcher::read_back(void* host, const void* source, i64 bytes) {
   if (bytes <= 0) return llvm::Error::success();
-  allows_early_reads_[0] = false;
+  allows_early_reads_ = false;
   ++counters_.copies;
   return check(
       driver_,
@@ -244,7 +244,7 @@ llvm::Error Launcher::read_back(void* host, const void* source, i64 bytes) {
 
 llvm::Error Launcher::send(void* target, const void* host, i64 bytes) {
   if (bytes <= 0) return llvm::Error::success();
-  allows_early_reads_[0] = false;
+  allows_early_reads_ = false;
   ++counters_.copies;
   return check(
       driver_,
@@ -290,7 +290,6 @@ llvm::Error Launcher::wait_for_copy() {
 
 llvm::Error Launcher::fork(i32 used) {
   if (used < 2) return llvm::Error::success();
-  allows_early_reads_[1] = false;  // The streams' next work follows an event.
   MINUET_TRY(
       check(driver_, driver_.cuEventRecord(side_->event(0), stream_), "cuEventRecord at a fork of streams"));
   for (i32 i = 1; i < used; ++i) {
@@ -301,7 +300,7 @@ llvm::Error Launcher::fork(i32 used) {
 }
 
 llvm::Error Launcher::join(i32 used) {
-  allows_early_reads_ = {};
+  allows_early_reads_ = false;
   for (i32 i = 1; i < used; ++i) {
     MINUET_TRY(check(driver_, driver_.cuEventRecord(side_->event(i), side_->stream(i)),
                      "cuEventRecord at a join of streams"));

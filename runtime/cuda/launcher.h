@@ -82,12 +82,14 @@ class Launcher {
   CUstream stream(i32 index = 0) const { return index == 0 ? stream_ : side_->stream(index); }
   /// Says that the kernel launched last writes nothing that FusedParams::reads_early names: no views of
   /// kernel maps, no orders or counts of their rows, and no weights. The next kernel may then read these
-  /// before that one has ended (kernels_templates/core/early_loads.h).
-  void allow_early_reads() { allows_early_reads_[on_branch()] = true; }
-  /// Returns true if the next kernel is launched right behind one for which allow_early_reads() was called,
-  /// on the same stream and in the same call, with no other work on that stream and no join of streams in
-  /// between. Work on the other stream, of the branch or beside it, does not count.
-  bool may_read_early() const { return allows_early_reads_[on_branch()]; }
+  /// before that one has ended (kernels_templates/core/early_loads.h). On a branch this does nothing.
+  void allow_early_reads() {
+    if (!on_branch()) allows_early_reads_ = true;
+  }
+  /// Returns true if the next kernel is on the caller's stream and right behind one for which
+  /// allow_early_reads() was called, in the same call, with no other work on that stream and no join of
+  /// streams in between. Work of a branch does not count.
+  bool may_read_early() const { return allows_early_reads_ && !on_branch(); }
   /// Returns true if no kernel was launched since the last wait().
   bool is_idle() const { return idle_; }
   /// Returns the number of streams that the work of this call may use, including the caller's stream.
@@ -154,6 +156,9 @@ class Launcher {
   llvm::Error accept_green(CUstream stream);
   llvm::Error query_capture();
   bool on_branch() const { return work_stream_ != stream_; }
+  void forget_early_reads() {
+    if (!on_branch()) allows_early_reads_ = false;
+  }
   llvm::Error launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 blocks, void** arguments);
 
   std::shared_ptr<CudaDevice> device_;
@@ -170,9 +175,8 @@ class Launcher {
   /// save one event per call.
   CUevent ended_ = nullptr;
   bool enqueued_ = false;
-  /// Says for the caller's stream, then for the branch's, whether the last work there was a kernel for which
-  /// allow_early_reads() was called.
-  std::array<bool, 2> allows_early_reads_ = {};
+  /// Says whether the last work on the caller's stream was a kernel for which allow_early_reads() was called.
+  bool allows_early_reads_ = false;
   bool idle_ = true;                     // It is true if no kernel was launched since the last wait().
   bool was_captured_ = false;            // It is true if the last call was captured.
   std::optional<ContextScope> current_;  // This member and capture_scope_ are set from begin() to end().

@@ -59,7 +59,7 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
   /// If `is_captured` is true, the call that needs the images is captured, and the result is
   /// FailedPrecondition if an image must be made. Otherwise makes images that no live execution has selected
   /// before, and waits for them. That is FailedPrecondition for a weight that a captured set() sets, because
-  /// its graph would not write the new image.
+  /// its graph would not write the new image, unless every run sets the parameters (is_set_by_each_run).
   llvm::Expected<Selected> select(llvm::ArrayRef<CandidateSelection> selections, bool is_captured = false);
   /// Selects like select() for a run that keeps no state, so that the set keeps the images, and the result
   /// has none. The set keeps them until release_run_images(pyramid), and until release_captures() if the run

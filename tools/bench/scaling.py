@@ -120,14 +120,18 @@ def batches_of(given: argparse.Namespace, clouds: dict[str, np.ndarray]) -> Iter
             yield scaling, Batches(name, coordinates, clouds_of_all, given.ranks, scaling == EQUAL)
 
 
+def kernels_in(folder: pathlib.Path) -> int:
+    """Returns the number of kernels in a cache folder."""
+    return sum(path.is_file() for path in folder.glob("v1/obj/*/*"))
+
+
 def start_record(started: float, counters: Any) -> dict[str, Any]:
     """Returns the seconds from the start of the process until now, where the library's kernels came from, and how many
     the cache folder has."""
     seconds = round(time.monotonic() - started, 3)
     names = ("compiled", "disk_hits", "bundle_hits", "failures", "waits", "lock_timeouts", "compile_ms", "wait_ms")
     kernels = {name: round(getattr(counters, name), 1) for name in names}
-    folder = pathlib.Path(os.environ["MINUET_CACHE_DIR"])
-    return {"seconds": seconds, "kernels": kernels, "cached": sum(path.is_file() for path in folder.glob("v1/obj/*/*"))}
+    return {"seconds": seconds, "kernels": kernels, "cached": kernels_in(pathlib.Path(os.environ["MINUET_CACHE_DIR"]))}
 
 
 def write_process(path: str, document: dict[str, Any]) -> None:

@@ -44,10 +44,7 @@ class Pointwise final : public CudaOps {
       params.operands[i] = operand->data;
       params.operand_lds[i] = operand++->ld;
     }
-    MINUET_TRY(
-        launcher_.launch_stride(layer.kernel, request.output_rows * layer.choice.kernel.lanes, params));
-    launcher_.allow_early_reads();  // The kernel writes rows of features only.
-    return llvm::Error::success();
+    return launcher_.launch_stride(layer.kernel, request.output_rows * layer.choice.kernel.lanes, params);
   }
 
  private:

@@ -86,6 +86,31 @@ TEST_P(PyramidParametersTest, OneGraphSetsBuildsAndRuns) {
   expect_padded_oracle(*room_, scene(60, kSeed + 3));
 }
 
+/// A graph that was captured before any kernel was selected sets no kernel's weights. Runs that set the
+/// values themselves compute with theirs, also behind a replay with others.
+TEST_P(PyramidParametersTest, EachRunSetsItsValuesBehindACapture) {
+  if (machine().is_cpu()) GTEST_SKIP() << "the CPU device has no graphs";
+  const std::vector<char> expected = run_with(network_.get(), nullptr);
+  const std::vector<char> other_expected = run_with(other_plan(), nullptr);
+  minuet_parameters_options options = MINUET_PARAMETERS_OPTIONS_INIT;
+  options.set_by_each_run = 1;
+  minuet_parameters* made = nullptr;
+  check(minuet_parameters_create(bare(), machine().device(), &options, &made));
+  const Parameters parameters{made, {minuet_parameters_destroy}};
+  DeviceArrays arrays(machine(), bare(), values()), other(machine(), bare(), other_values());
+  const Stream stream(machine());
+  stream.make_current();
+  const CapturedGraph graph(stream.get(), [&] { check(set(parameters, arrays, stream.get())); });
+  for (int i = 0; i < 2; ++i) {
+    check(set(parameters, other));
+    EXPECT_EQ(run_with(bare(), made), other_expected);
+    ASSERT_EQ(graph.launch(), CUDA_SUCCESS);
+    check(minuet_device_synchronize(machine().device(), stream.get()));
+    check(set(parameters, arrays));
+    EXPECT_EQ(run_with(bare(), made), expected);
+  }
+}
+
 /// Counts the blocks of device memory that a set of parameters holds for runs on pyramids.
 class PyramidImagesTest : public PyramidParametersTest {
  protected:

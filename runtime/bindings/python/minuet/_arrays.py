@@ -188,10 +188,12 @@ def _require_gpu(device: Device | None, number: int | None, what: str) -> None:
 
 
 def _torch_device(given: Any, number: int) -> contextlib.AbstractContextManager[Any]:
-    """Makes a GPU torch's current one if the array is torch's, which exports only what lies there."""
-    if type(given).__module__.partition(".")[0] != "torch":
+    """Makes this GPU torch's current one if the array is a torch tensor, because torch exports by DLPack only tensors of
+    its current GPU."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(given, torch.Tensor):
         return contextlib.nullcontext()
-    scope: contextlib.AbstractContextManager[Any] = sys.modules["torch"].cuda.device(number)
+    scope: contextlib.AbstractContextManager[Any] = torch.cuda.device(number)
     return scope
 
 

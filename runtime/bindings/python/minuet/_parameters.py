@@ -22,9 +22,9 @@ class Parameters(Handle):
         plan: must be loaded on the device.
         device: where the values are.
         master: also keeps weights in float32, as get() gives them back then, bit by bit.
-        set_by_each_run: the caller sets all values before each run, in captured graphs too. Runs may then select other
-            kernels after a capture of set(); otherwise they are refused, because replays would not set the weights of
-            these kernels.
+        set_by_each_run: the caller sets all values before each run, in captured graphs too; nothing checks that. Runs
+            may then select other kernels after a capture of set(). Otherwise they are refused, because replays would
+            not set the weights of these kernels.
     """
 
     def __init__(self, plan: Plan, device: Device, *, master: bool = False, set_by_each_run: bool = False) -> None:

@@ -15,7 +15,7 @@ import pytest
 from conftest import PACKAGE, ROOT
 
 sys.path.insert(0, str(ROOT / "tools/bench"))
-from scale import kernels_in
+from scaling import kernels_in
 
 RANKS = 8
 # One process: it says when it is ready, waits until all are, and loads a network.
