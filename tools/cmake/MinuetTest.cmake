@@ -17,7 +17,7 @@
 option(MINUET_UNIT_TESTS "Build and run the tests with the label unit" ON)
 option(MINUET_UNIT_TESTS_OF_GPU "Build and run the tests with the labels gpu and unit" ON)
 option(MINUET_TESTS_BY_CLANG "In a build by g++, compile the tests with clang, which takes half the time" OFF)
-option(MINUET_WHOLE_CHECK "Leave out what another build of a whole tools/check does" OFF)
+option(MINUET_WHOLE_CHECK "Leave out tests that another build of a whole tools/check runs" OFF)
 
 # The script tools/check builds these targets in the asan and tsan builds, and runs there the entries with the label
 # gtest. Every entry that is made here has this label.
@@ -73,14 +73,6 @@ function(minuet_precompile_test_headers)
     ${PROJECT_SOURCE_DIR}/codegen/base/error.h)
 endfunction()
 
-# Leaves UndefinedBehaviorSanitizer out of test code that calls the library through the C ABI, in a whole check: it takes
-# 30 % of the compile time of these tests and looks at nothing but the tests. The library itself keeps it.
-function(minuet_leave_tests_undefined target)
-  if(MINUET_WHOLE_CHECK AND MINUET_SANITIZE MATCHES "undefined")
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=undefined>)
-  endif()
-endfunction()
-
 # Sets the compile options of a target with test code: a test, or a library that tests share.
 function(minuet_compile_as_test target)
   minuet_precompile_test_headers()
@@ -118,11 +110,6 @@ function(minuet_add_test)
                              MINUET_SHARED_DEFAULT="${PROJECT_SOURCE_DIR}/../shared")
   set_target_properties(${test_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   minuet_compile_as_test(${test_NAME})
-  # A test that also links to parts of the library has functions of the library's headers, which must keep it.
-  if("minuet_test_abi" IN_LIST test_LIBRARIES AND
-     NOT test_LIBRARIES MATCHES "minuet_(runtime|codegen|cuda(;|$))" AND NOT test_NAME MATCHES "hpp|abi_structs")
-    minuet_leave_tests_undefined(${test_NAME})
-  endif()
   foreach(label IN ITEMS cpu concurrent)
     if(label IN_LIST test_LABELS)
       add_dependencies(minuet_${label}_tests ${test_NAME})
