@@ -13,10 +13,12 @@ In weak scaling each device has one cloud. In strong scaling the devices share t
 which a single device has. Clouds are random parts of those that are given, and differ in size, but for a second form of
 weak scaling (--equal), in which no device waits for a larger cloud.
 
-For each framework and count, the processes are started twice on the same cache folder, which is empty at first: the
-first start compiles each kernel once, whatever the number of processes, and the second compiles nothing, or the result
-lists a failure. The second one measures. A result also lists a failure where the first losses in strong scaling, with
-batch norms over all devices, are not those of one device with the whole batch. See tools/bench/methods.md.
+For each framework and count, the processes are started twice on the same cache folder, which is empty at first. In
+PyTorch, the first start compiles each kernel once, whatever the number of processes, and the second compiles nothing,
+or the result lists a failure. JAX has one process, whose custom calls have counters that the script cannot read: there,
+a second start with more kernels in the folder is the failure. The second start measures. A result also lists a failure
+where the first losses in strong scaling, with batch norms over all devices, are not those of one device with the whole
+batch. See tools/bench/methods.md.
 
 It needs the package minuet, and torch or jax.
 """

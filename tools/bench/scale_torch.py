@@ -366,6 +366,7 @@ def main() -> None:
     rank = Rank(given)
     rank.start()
     if not given.only_start:
+        distributed.barrier()  # Until all have counted the kernels in the cache folder.
         rank.measure()
     write_process(given.output, rank.document)
     gc.collect()  # NCCL waits for the end of graphs that have captured it.
