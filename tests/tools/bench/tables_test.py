@@ -47,7 +47,7 @@ TRAINING = {"device": "a GPU", "driver": "13.0", "toolkit": "13.0", "arch": "sm_
 STEPS = {"device": "a GPU", "driver": "13.0", "host_cpu": "a CPU", "network": "unet", "dtype": "fp16", "commit": "abc",
          "versions": {"torch": "2.11"}, "rows": [
              {**row("Minuet", "exact", 20.0, 9.5), "launches": 1624.0, "memory_mib": {"peak_of_tensors": 818.9}},
-             {**row("Minuet", "jit", 2.0, None), "what": "inference"},
+             {**row("Minuet", "jit", 2.0, None), "what": "inference", "in_series_ms": {"median": 1.5}},
              {"op": "sum", "mode": "exact", "cloud": "os1", "channels": 64, "forward_us": {"median": 15.6}, "backward_us": 95.4}]}
 
 
@@ -68,8 +68,8 @@ class Training(unittest.TestCase):
         lines = tables.render_steps([STEPS]).splitlines()
         self.assertEqual(lines[1], "a GPU, driver of CUDA 13.0, a CPU, unet in fp16, commit abc; torch 2.11:")
         self.assertEqual(lines[5:7], [
-            "| Minuet, exact | training step | os1 | 77,480 | 20.00 | 10.00 - 40.00 | 9.50 | 1,624 | 819 |",
-            "| Minuet, jit | inference | os1 | 77,480 | 2.00 | 1.00 - 4.00 | - | - | - |"])
+            "| Minuet, exact | training step | os1 | 77,480 | 20.00 | 10.00 - 40.00 | - | 9.50 | 1,624 | 819 |",
+            "| Minuet, jit | inference | os1 | 77,480 | 2.00 | 1.00 - 4.00 | 1.50 | - | - | - |"])
         self.assertEqual(lines[-1], "| sum | exact | os1 | 64 | 16 | 95 |")
 
 

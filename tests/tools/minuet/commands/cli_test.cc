@@ -78,11 +78,12 @@ TEST(Cli, JsonHasExactlyTheFieldsOfTheReadme) {
   EXPECT_THAT(finished.out, HasSubstr("first (cold)"));
   const llvm::json::Object report = json_in(path);
   // kernels, launches and host_syncs are there on a GPU (processes_test.cc).
-  EXPECT_EQ(keys(report), (std::set<std::string>{
-                              "version", "device",    "description", "network",    "dtype",        "weights",
-                              "cloud",   "seed",      "origin",      "voxel_size", "points",       "skipped",
-                              "voxels",  "output",    "inputs",      "outputs",    "missing_head", "levels",
-                              "layers",  "stages_ms", "first_ms",    "total_ms",   "repeats"}));
+  EXPECT_EQ(keys(report),
+            (std::set<std::string>{
+                "version",  "device",  "description",  "network",          "dtype",   "weights",   "cloud",
+                "seed",     "origin",  "voxel_size",   "points",           "skipped", "voxels",    "output",
+                "inputs",   "outputs", "missing_head", "levels",           "layers",  "stages_ms", "first_ms",
+                "total_ms", "repeats", "convolutions", "int8_convolutions"}));
   EXPECT_EQ(report.getString("device"), llvm::StringRef("cpu"));
   EXPECT_EQ(report.getString("network"), llvm::StringRef("minkunet42"));
   EXPECT_EQ(report.getString("dtype"), llvm::StringRef("fp32"));
