@@ -70,11 +70,11 @@ minuet_status minuet_plan_quantize(minuet_plan* plan, const char* const* layers,
     const auto head_channels = [&](const std::string& head, i32 /*in_channels*/) -> llvm::Expected<i32> {
       return network->head_channels.at(head);
     };
-    const auto overflows = [&](const Program& quantized) {
-      return find_overflows(plan->store->plan(), quantized);
+    const auto weight_faults = [&](const Program& quantized) {
+      return find_weight_faults(plan->store->plan(), quantized);
     };
     MINUET_ASSIGN(const NetworkDescription quantized,
-                  quantize_network(network->problem.description, head_channels, precisions, overflows));
+                  quantize_network(network->problem.description, head_channels, precisions, weight_faults));
     for (int32_t i = 0; i < count; ++i) {
       is_int8[i] = precisions[i].is_int8 ? 1 : 0;
       if (visitor != nullptr && !precisions[i].reason.empty()) visitor(i, precisions[i].reason.c_str(), user);

@@ -137,7 +137,7 @@ llvm::Expected<NetworkDescription> observe_network(const NetworkDescription& net
 llvm::Expected<NetworkDescription> quantize_network(const NetworkDescription& network,
                                                     const HeadChannels& head_channels,
                                                     llvm::MutableArrayRef<LayerPrecision> precisions,
-                                                    FindOverflows find_overflows) {
+                                                    FindWeightFaults find_weight_faults) {
   NetworkDescription floating = network;
   clear_precisions(floating);
   MINUET_ASSIGN(const Program program, build_program(floating, DType::F16, head_channels));
@@ -161,9 +161,9 @@ llvm::Expected<NetworkDescription> quantize_network(const NetworkDescription& ne
       continue;
     }
     MINUET_ASSIGN(const Program made, build_program(quantized, DType::F16, head_channels));
-    MINUET_ASSIGN(std::vector<PrecisionFault> overflows, find_overflows(made));
-    if (overflows.empty()) return quantized;
-    llvm::for_each(overflows, leave_floating);
+    MINUET_ASSIGN(std::vector<PrecisionFault> faults, find_weight_faults(made));
+    if (faults.empty()) return quantized;
+    llvm::for_each(faults, leave_floating);
   }
 }
 
