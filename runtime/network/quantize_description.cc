@@ -1,9 +1,11 @@
 #include "runtime/network/quantize_description.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
 #include "llvm/ADT/STLExtras.h"
+#include "minuet/quantize.h"
 #include "runtime/network/precisions.h"
 
 namespace minuet {
@@ -72,7 +74,8 @@ class Quantization {
     }
     ConvolutionFields& fields = fields_of(network_, found->second.origin);
     fields.is_int8 = precision.is_int8;
-    fields.output_range = static_cast<double>(precision.range);
+    // The fp32 number nearest to the greatest range is above it.
+    fields.output_range = std::min(static_cast<double>(precision.range), MINUET_GREATEST_RANGE);
     return llvm::Error::success();
   }
 
