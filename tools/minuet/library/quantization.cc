@@ -274,7 +274,8 @@ class Search {
       if (layer.is_int8 || !layer.reason.empty()) continue;
       layer.reason = wanted.count(layer.name) == 0
                          ? "--float names it"
-                         : "--error-budget leaves out the largest errors of their own";
+                         : "its own error is among the largest, and --error-budget leaves such convolutions "
+                           "floating";
     }
     return llvm::Error::success();
   }
