@@ -44,10 +44,9 @@
  *   x, y, z, ..., which may be negative. Row i of the features belongs to row i of the coordinates that the
  *   caller gave. What a call writes must not overlap what else it reads or writes: INVALID_ARGUMENT.
  * - Process. The library does not print, exit, throw or touch signal handlers, and does nothing at exit. It
- *   compiles in child processes of the program minuet-compile, which is installed beside it; where that is
- *   missing, kernels come from bundles only, and a compile is UNAVAILABLE. After fork() a child may create
- *   and compile plans, with the parent's contexts and plans too, and must not use anything else of the
- *   parent's. */
+ *   compiles in child processes of the program minuet-compile, installed beside it; where that is missing,
+ *   kernels come from bundles only, and a compile is UNAVAILABLE. After fork() a child may create and
+ *   compile plans, with the parent's contexts and plans too, and must use nothing else of the parent's. */
 #ifndef MINUET_MINUET_H_
 #define MINUET_MINUET_H_
 
@@ -763,8 +762,9 @@ MINUET_API minuet_status minuet_plan_compile(minuet_plan* plan, const char* arch
  * the device runs ("sm_80" on an sm_86). FAILED_PRECONDITION if there are none either. */
 MINUET_API minuet_status minuet_plan_load(minuet_plan* plan, minuet_device* device);
 
-/* Properties of a plan. Strings live as long as it. Its results repeat bit by bit on one device: with the
- * same kernels, tuning, options and cuBLASLt also serialized, in another context, with any cpu_threads. */
+/* Properties of a plan. Strings live as long as the plan. On one device its results are the same bit by bit
+ * with the same kernels, tuning results, options and cuBLASLt, also after serialization, in another context,
+ * and with any cpu_threads. */
 typedef struct minuet_plan_info {
   size_t struct_size;
   const char* name; /* of the network, or of the single op, such as "convolution" */

@@ -22,6 +22,11 @@
 extern "C" {
 #endif
 
+/* The limits of the range of a result. Scales follow from ranges, and within these limits, scales and their
+ * inverses are normal fp32 numbers. */
+#define MINUET_LEAST_RANGE 1e-30
+#define MINUET_GREATEST_RANGE 1e30
+
 /* Writes a description as JSON: that of the plan's network, with the results of all convolutions behind its
  * outputs. The output "layer:NAME" is the result of the convolution that minuet_execution_query_layer calls
  * NAME, as its kernel stores it, which is behind the activation and all else that the kernel computes.
@@ -41,19 +46,24 @@ typedef void (*minuet_floating_visitor)(int32_t number, const char* reason, void
  * convolutions. Their names are those of minuet_plan_observe without "layer:". All other convolutions compute
  * in the plan's dtype. `buffer`, `size` and `needed` are as for minuet_plan_observe.
  *
- * ranges[i] is the largest magnitude of the convolution's result, from 1e-30 to 1e30, or 0 if it is unknown;
- * the result is then never stored in 8 bits. is_int8[i] is 1 if the convolution shall compute in 8 bits, and
- * 0 if not; the call sets it to 0 for those that cannot, and gives each of them to `visitor`, by the calling
- * thread:
+ * ranges[i] is the largest magnitude of the convolution's result, from MINUET_LEAST_RANGE to
+ * MINUET_GREATEST_RANGE, or 0 if it is unknown; the result is then never stored in 8 bits. is_int8[i] is 1 if
+ * the convolution shall compute in 8 bits, and 0 if not; the call sets it to 0 for those that cannot, and
+ * gives each of them to `visitor`, by the calling thread:
  * - They have groups, or what they read has floating numbers: an input of the network, or a result without a
  *   range, of a convolution with groups, or of another op than a convolution or one that only moves features.
- * - A sum of 32-bit integers could overflow with the plan's weights, because of which
- *   minuet_plan_create_network would refuse the description. It decides by the numbers of the weights file:
- *   give a plan of fp32, which has them as they are. Plans of other dtypes have rounded numbers, and plans
- *   without values, or in which the convolution computes in 8 bits already, have none: then the description
- *   may be refused.
+ * - With the plan's weights, a sum of 32-bit integers could overflow, or fp32 cannot hold a factor by which
+ *   such sums are multiplied, because of which minuet_plan_create_network would refuse the description. It
+ *   decides by the numbers of the weights file: give a plan of fp32, which has them as they are. Plans of
+ *   other dtypes have rounded numbers, and plans without values, or in which the convolution computes in 8
+ *   bits already, have none: then the description may be refused.
+ * Each call takes is_int8 anew. Set it again before a second call with a larger buffer; `visitor` gets the
+ * reasons of that call.
  *
- * INVALID_ARGUMENT: the plan is of a single op, no convolution has the name, or it is listed twice. */
+ * INVALID_ARGUMENT: the plan is of a single op, no convolution has the name, it is listed twice, its range is
+ * neither 0 nor within the limits, or its is_int8 is neither 0 nor 1; or a convolution that shall compute in
+ * 8 bits has a weight, a bias or a number of its norm that is not finite (allow_non_finite_parameters): set
+ * its is_int8 to 0. */
 MINUET_API minuet_status minuet_plan_quantize(minuet_plan* plan, const char* const* layers,
                                               const float* ranges, int32_t* is_int8, int32_t count,
                                               minuet_floating_visitor visitor /* optional */, void* user,

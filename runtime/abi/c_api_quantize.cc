@@ -29,10 +29,12 @@ llvm::Expected<std::vector<LayerPrecision>> read_precisions(const char* const* l
   for (int32_t i = 0; i < count; ++i) {
     const std::string element = "[" + std::to_string(i) + "]";
     MINUET_TRY(check_pointer(layers[i], ("layers" + element).c_str()));
-    const auto range = static_cast<double>(ranges[i]);
-    if (range != 0 && !(range >= kLeastRange && range <= kGreatestRange)) {
-      return make_error(StatusCode::InvalidArgument, "ranges{0} is {1}; it must be 0, or from 1e-30 to 1e30",
-                        element, number_text(ranges[i]));
+    constexpr auto kLeast = static_cast<float>(MINUET_LEAST_RANGE),
+                   kGreatest = static_cast<float>(MINUET_GREATEST_RANGE);
+    if (ranges[i] != 0 && !(ranges[i] >= kLeast && ranges[i] <= kGreatest)) {
+      return make_error(StatusCode::InvalidArgument,
+                        "ranges{0} is {1}; it must be 0, or from {2:g6} to {3:g6}", element,
+                        number_text(ranges[i]), MINUET_LEAST_RANGE, MINUET_GREATEST_RANGE);
     }
     MINUET_TRY(check_flags({{is_int8[i], ("is_int8" + element).c_str()}}));
     precisions.push_back({layers[i], ranges[i], is_int8[i] != 0, ""});
@@ -70,11 +72,11 @@ minuet_status minuet_plan_quantize(minuet_plan* plan, const char* const* layers,
     const auto head_channels = [&](const std::string& head, i32 /*in_channels*/) -> llvm::Expected<i32> {
       return network->head_channels.at(head);
     };
-    const auto overflows = [&](const Program& quantized) {
-      return find_overflows(plan->store->plan(), quantized);
+    const auto weight_faults = [&](const Program& quantized) {
+      return find_weight_faults(plan->store->plan(), quantized);
     };
     MINUET_ASSIGN(const NetworkDescription quantized,
-                  quantize_network(network->problem.description, head_channels, precisions, overflows));
+                  quantize_network(network->problem.description, head_channels, precisions, weight_faults));
     for (int32_t i = 0; i < count; ++i) {
       is_int8[i] = precisions[i].is_int8 ? 1 : 0;
       if (visitor != nullptr && !precisions[i].reason.empty()) visitor(i, precisions[i].reason.c_str(), user);

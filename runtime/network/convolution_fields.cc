@@ -6,6 +6,7 @@
 
 #include "codegen/base/json_text.h"
 #include "codegen/choose/problem.h"
+#include "minuet/quantize.h"
 #include "runtime/network/description_fields.h"
 
 namespace minuet {
@@ -108,11 +109,12 @@ llvm::Error read_precision(const Object& object, ConvolutionFields& fields) {
   const Value* const range = object.get("output_range");
   if (range == nullptr) return llvm::Error::success();
   const auto number = range->getAsNumber();
-  if (!number || !(*number >= kLeastRange && *number <= kGreatestRange)) {
+  if (!number || !(*number >= MINUET_LEAST_RANGE && *number <= MINUET_GREATEST_RANGE)) {
     return at("output_range",
               make_error(StatusCode::InvalidArgument,
-                         "\"output_range\" must be a number from 1e-30 to 1e30: the largest magnitude that "
-                         "the result has"));
+                         "\"output_range\" must be a number from {0:g6} to {1:g6}: the largest magnitude "
+                         "that the result has",
+                         MINUET_LEAST_RANGE, MINUET_GREATEST_RANGE));
   }
   fields.output_range = *number;
   return llvm::Error::success();

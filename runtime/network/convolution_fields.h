@@ -9,10 +9,6 @@
 
 namespace minuet {
 
-/// Limit the field "output_range". A scale is a range divided by the largest integer of a type. With these
-/// limits, scales and their inverses are normal float32 numbers.
-inline constexpr double kLeastRange = 1e-30, kGreatestRange = 1e30;
-
 /// Describes activation(norm(convolution(x) + bias)). The defaults are those of the op "block".
 struct ConvolutionFields {
   bool bias = false;

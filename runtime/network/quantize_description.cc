@@ -1,9 +1,11 @@
 #include "runtime/network/quantize_description.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
 #include "llvm/ADT/STLExtras.h"
+#include "minuet/quantize.h"
 #include "runtime/network/precisions.h"
 
 namespace minuet {
@@ -72,7 +74,8 @@ class Quantization {
     }
     ConvolutionFields& fields = fields_of(network_, found->second.origin);
     fields.is_int8 = precision.is_int8;
-    fields.output_range = static_cast<double>(precision.range);
+    // The fp32 number nearest to the greatest range is above it.
+    fields.output_range = std::min(static_cast<double>(precision.range), MINUET_GREATEST_RANGE);
     return llvm::Error::success();
   }
 
@@ -137,7 +140,7 @@ llvm::Expected<NetworkDescription> observe_network(const NetworkDescription& net
 llvm::Expected<NetworkDescription> quantize_network(const NetworkDescription& network,
                                                     const HeadChannels& head_channels,
                                                     llvm::MutableArrayRef<LayerPrecision> precisions,
-                                                    FindOverflows find_overflows) {
+                                                    FindWeightFaults find_weight_faults) {
   NetworkDescription floating = network;
   clear_precisions(floating);
   MINUET_ASSIGN(const Program program, build_program(floating, DType::F16, head_channels));
@@ -161,9 +164,9 @@ llvm::Expected<NetworkDescription> quantize_network(const NetworkDescription& ne
       continue;
     }
     MINUET_ASSIGN(const Program made, build_program(quantized, DType::F16, head_channels));
-    MINUET_ASSIGN(std::vector<PrecisionFault> overflows, find_overflows(made));
-    if (overflows.empty()) return quantized;
-    llvm::for_each(overflows, leave_floating);
+    MINUET_ASSIGN(std::vector<PrecisionFault> faults, find_weight_faults(made));
+    if (faults.empty()) return quantized;
+    llvm::for_each(faults, leave_floating);
   }
 }
 

@@ -27,19 +27,19 @@ struct LayerPrecision {
 };
 
 /// Returns the convolutions of a quantized program that cannot compute in 8 bits because of their parameters.
-using FindOverflows = llvm::function_ref<llvm::Expected<std::vector<PrecisionFault>>(const Program&)>;
+using FindWeightFaults = llvm::function_ref<llvm::Expected<std::vector<PrecisionFault>>(const Program&)>;
 
 /// Returns a description of the same network in which the convolutions have these precisions and ranges.
 /// Convolutions that the list does not have compute in floating numbers. LayerPrecision::is_int8 becomes
 /// false for convolutions that cannot compute in 8 bits, for example because they read an input of the
-/// network or because of `find_overflows`, and LayerPrecision::reason then says why. Returns InvalidArgument
-/// for a name that no convolution has, or that the list has twice.
+/// network or because of `find_weight_faults`, and LayerPrecision::reason then says why. Returns
+/// InvalidArgument for a name that no convolution has, or that the list has twice.
 ///
 /// `network` is as wide as its program: its channels are those of the plan, and `head_channels` returns the
 /// channels of its heads.
 llvm::Expected<NetworkDescription> quantize_network(const NetworkDescription& network,
                                                     const HeadChannels& head_channels,
                                                     llvm::MutableArrayRef<LayerPrecision> precisions,
-                                                    FindOverflows find_overflows);
+                                                    FindWeightFaults find_weight_faults);
 
 }  // namespace minuet

@@ -250,18 +250,24 @@ llvm::Error ParameterSource::fold_batch_norm(const AffineNames& names, const std
   return parameters;
 }
 
-[[gnu::cold]] llvm::Expected<QuantizedParameters> quantize_layer(const ProgramLayer& layer,
-                                                                 const LayerParameters& parameters) {
+[[gnu::cold]] static TensorScales scales_of(const ProgramLayer& layer) {
   TensorScales scales;
   scales.input.assign(layer.input_scales.begin(), layer.input_scales.end());
   if (layer.residual_scale > 0) scales.residual = static_cast<double>(layer.residual_scale);
   if (layer.output_scale > 0) scales.output = static_cast<double>(layer.output_scale);
-  return quantize(*convolution_of(layer), parameters.weight, parameters.scale, parameters.shift, scales);
+  return scales;
+}
+
+[[gnu::cold]] llvm::Expected<std::optional<std::string>> keep_floating_reason(
+    const ProgramLayer& layer, const LayerParameters& parameters) {
+  return keep_floating_reason(*convolution_of(layer), parameters.weight, parameters.scale, parameters.shift,
+                              scales_of(layer));
 }
 
 /// Replaces the parameters of a convolution that computes in 8 bits by those that its kernel reads.
 [[gnu::cold]] static llvm::Error quantize_parameters(const ProgramLayer& layer, LayerParameters& parameters) {
-  llvm::Expected<QuantizedParameters> quantized = quantize_layer(layer, parameters);
+  llvm::Expected<QuantizedParameters> quantized = quantize(
+      *convolution_of(layer), parameters.weight, parameters.scale, parameters.shift, scales_of(layer));
   if (!quantized) return annotate(quantized.takeError(), "the weight \"" + layer.weight + "\" in 8 bits");
   parameters.weight.assign(quantized->weight.begin(), quantized->weight.end());
   parameters.scale = std::move(quantized->factor);

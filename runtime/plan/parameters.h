@@ -42,10 +42,10 @@ std::vector<float> rounded_copy(DType dtype, llvm::ArrayRef<float> values, bool&
 /// cannot hold; use bf16, tf32 or fp32; the option ...".
 std::string overflow_text(DType dtype, float value);
 
-/// Returns the parameters of a convolution with an 8-bit input as its kernel reads them. Returns OutOfRange
-/// if 8 bits cannot hold them (weights/quantized_weight.h).
-llvm::Expected<QuantizedParameters> quantize_layer(const ProgramLayer& layer,
-                                                   const LayerParameters& parameters);
+/// Returns why a convolution with an 8-bit input and these floating parameters must keep floating numbers, or
+/// nothing if 8 bits can hold them (weights/quantized_weight.h).
+llvm::Expected<std::optional<std::string>> keep_floating_reason(const ProgramLayer& layer,
+                                                                const LayerParameters& parameters);
 
 /// Reads parameters from a file, or draws them at random. Drawn convolution weights are normally distributed
 /// with variance 2 / (volume * in_channels / groups), and drawn batch norms are near the identity. A drawn

@@ -192,30 +192,26 @@ llvm::Expected<std::shared_ptr<const Plan>> Plan::create_without_values(
   return plan;
 }
 
-llvm::Expected<std::vector<PrecisionFault>> find_overflows(const Plan& plan, const Program& quantized) {
+llvm::Expected<std::vector<PrecisionFault>> find_weight_faults(const Plan& plan, const Program& quantized) {
   if (!plan.has_values) return std::vector<PrecisionFault>();
   llvm::StringMap<std::size_t> places;
   for (std::size_t i = 0; i < plan.program.layers.size(); ++i) places[plan.program.layers[i].name] = i;
-  std::vector<std::string> reasons(quantized.layers.size());
+  std::vector<std::optional<std::string>> reasons(quantized.layers.size());
   MINUET_TRY(in_parallel(static_cast<i64>(reasons.size()), [&](i64 i) -> llvm::Error {
     const ProgramLayer& layer = quantized.layers[i];
     const ConvolutionProblem* const problem = convolution_of(layer);
     const auto place = places.find(layer.name);
     if (problem == nullptr || !problem->input_type || place == places.end()) return llvm::Error::success();
     if (convolution_of(plan.program.layers[place->second])->input_type) return llvm::Error::success();
-    llvm::Error error = quantize_layer(layer, plan.parameters[place->second]).takeError();
-    if (!error) return error;
-    StatusError status = take_status(std::move(error));
-    const std::string message = status.message();
-    llvm::StringRef reason = message;
-    if (status.code() != StatusCode::OutOfRange || !reason.consume_back(kKeepFloating))
-      return annotate(llvm::make_error<StatusError>(std::move(status)), layer.name);
-    reasons[i] = reason.str();
+    llvm::Expected<std::optional<std::string>> reason =
+        keep_floating_reason(layer, plan.parameters[place->second]);
+    if (!reason) return annotate(reason.takeError(), layer.name);
+    reasons[i] = std::move(*reason);
     return llvm::Error::success();
   }));
   std::vector<PrecisionFault> faults;
   for (std::size_t i = 0; i < reasons.size(); ++i) {
-    if (!reasons[i].empty()) faults.push_back({quantized.layers[i].name, std::move(reasons[i]), ""});
+    if (reasons[i]) faults.push_back({quantized.layers[i].name, std::move(*reasons[i]), ""});
   }
   return faults;
 }

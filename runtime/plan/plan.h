@@ -66,11 +66,12 @@ llvm::Expected<Program> rebuild_program(NetworkRecord& record);
 
 struct Plan;
 /// Returns the convolutions of `quantized`, a program of the plan's network with other precisions, that
-/// cannot compute in 8 bits because a sum of 32-bit integers could overflow. Creating a plan of `quantized`
-/// decides by the numbers in the weights file, which a plan of fp32 has, and others have rounded to their
-/// dtype. A plan without values, and one in which the convolution itself computes in 8 bits, has no numbers
-/// to decide by.
-llvm::Expected<std::vector<PrecisionFault>> find_overflows(const Plan& plan, const Program& quantized);
+/// cannot compute in 8 bits because a sum of 32-bit integers could overflow, or because fp32 cannot hold a
+/// factor. Returns InvalidArgument, with the name of the convolution, if one of them has a number that is not
+/// finite. Creating a plan of `quantized` decides by the numbers in the weights file, which a plan of fp32
+/// has, and others have rounded to their dtype. A plan without values, and one in which the convolution
+/// itself computes in 8 bits, has no numbers to decide by.
+llvm::Expected<std::vector<PrecisionFault>> find_weight_faults(const Plan& plan, const Program& quantized);
 
 struct Plan {
   Program program;

@@ -3,8 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/base/number_text.h"
+#include "llvm/Support/FormatVariadic.h"
+
 namespace minuet {
 namespace {
+
+/// Says why 8 bits cannot hold the parameters, or is empty if they can.
+using Reason = std::optional<std::string>;
 
 constexpr double kLargestWeight = largest_integer(DType::S8);
 constexpr double kLargestSum = 0x1p31 - 1;
@@ -46,7 +52,7 @@ class Channel {
           i32 number)
       : problem_(problem), weight_(weight), scales_(scales), number_(number) {}
 
-  llvm::Error quantize(double scale, double shift, QuantizedParameters& result) const {
+  llvm::Expected<Reason> quantize(double scale, double shift, QuantizedParameters& result) const {
     const double largest = scales_.ranges.empty() ? largest_weight(scale) : scales_.ranges[number_];
     const double residual = problem_.residual_type ? scales_.residual : 0;
     const double start =
@@ -64,21 +70,23 @@ class Channel {
     const double bound =
         largest_integer(*problem_.input_type) * sum + largest_start(stored_shift, stored_residual);
     if (bound > kLargestSum) {
-      return make_error(StatusCode::OutOfRange,
-                        "a sum of output channel {0} could reach {1:f0}, and sums of 32-bit integers are at "
-                        "most {2:f0}{3}",
-                        number_, bound, kLargestSum, kKeepFloating);
+      return Reason(
+          llvm::formatv("a sum of output channel {0} could reach {1:f0}, and sums of 32-bit integers "
+                        "are at most {2:f0}",
+                        number_, real(bound), real(kLargestSum))
+              .str());
     }
     const double step = unit / divisor;
     result.factor[number_] = static_cast<float>(step);
     result.shift[number_] = stored_shift;
     if (problem_.residual_type) result.residual_factor[number_] = stored_residual;
     if (!std::isfinite(result.factor[number_]) || result.factor[number_] <= 0) {
-      return make_error(StatusCode::OutOfRange,
-                        "the scales of output channel {0} give the factor {1:g6}, which fp32 cannot hold{2}",
-                        number_, step, kKeepFloating);
+      return Reason(
+          llvm::formatv("the scales of output channel {0} give the factor {1:g6}, which fp32 cannot hold",
+                        number_, real(step))
+              .str());
     }
-    return llvm::Error::success();
+    return Reason();
   }
 
  private:
@@ -130,11 +138,10 @@ class Channel {
   const i32 number_;
 };
 
-}  // namespace
-
-llvm::Expected<QuantizedParameters> quantize(const ConvolutionProblem& problem, llvm::ArrayRef<float> weight,
-                                             llvm::ArrayRef<float> scale, llvm::ArrayRef<float> shift,
-                                             const TensorScales& scales) {
+/// Writes the quantized parameters to `result`, unless there is a reason against them.
+llvm::Expected<Reason> quantize_into(const ConvolutionProblem& problem, llvm::ArrayRef<float> weight,
+                                     llvm::ArrayRef<float> scale, llvm::ArrayRef<float> shift,
+                                     const TensorScales& scales, QuantizedParameters& result) {
   MINUET_TRY(check_sizes(problem, weight, scale, shift, scales));
   for (const double each : scales.input) MINUET_TRY(check_scale("input", each));
   if (problem.residual_type) MINUET_TRY(check_scale("residual", scales.residual));
@@ -146,7 +153,6 @@ llvm::Expected<QuantizedParameters> quantize(const ConvolutionProblem& problem, 
                       i % static_cast<std::size_t>(problem.out_channels), static_cast<double>(weight[i]));
   }
   const auto channels = static_cast<std::size_t>(problem.out_channels);
-  QuantizedParameters result;
   result.weight.resize(weight.size());
   result.factor.resize(channels), result.shift.resize(channels);
   if (problem.residual_type) result.residual_factor.resize(channels);
@@ -154,9 +160,31 @@ llvm::Expected<QuantizedParameters> quantize(const ConvolutionProblem& problem, 
     const auto of = [&](llvm::ArrayRef<float> numbers, double without) {
       return numbers.empty() ? without : static_cast<double>(numbers[static_cast<std::size_t>(c)]);
     };
-    MINUET_TRY(Channel(problem, weight, scales, c).quantize(of(scale, 1), of(shift, 0), result));
+    MINUET_ASSIGN(Reason reason,
+                  Channel(problem, weight, scales, c).quantize(of(scale, 1), of(shift, 0), result));
+    if (reason) return reason;
   }
-  return result;
+  return Reason();
+}
+
+}  // namespace
+
+llvm::Expected<QuantizedParameters> quantize(const ConvolutionProblem& problem, llvm::ArrayRef<float> weight,
+                                             llvm::ArrayRef<float> scale, llvm::ArrayRef<float> shift,
+                                             const TensorScales& scales) {
+  QuantizedParameters result;
+  MINUET_ASSIGN(const Reason reason, quantize_into(problem, weight, scale, shift, scales, result));
+  if (!reason) return result;
+  return make_error(StatusCode::OutOfRange, "{0}: keep the layer in the type of the plan", *reason);
+}
+
+llvm::Expected<std::optional<std::string>> keep_floating_reason(const ConvolutionProblem& problem,
+                                                                llvm::ArrayRef<float> weight,
+                                                                llvm::ArrayRef<float> scale,
+                                                                llvm::ArrayRef<float> shift,
+                                                                const TensorScales& scales) {
+  QuantizedParameters unused;
+  return quantize_into(problem, weight, scale, shift, scales, unused);
 }
 
 }  // namespace minuet

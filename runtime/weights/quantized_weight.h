@@ -4,12 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "codegen/base/error.h"
 #include "codegen/choose/ops/convolution.h"
 #include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/StringRef.h"
 
 namespace minuet {
 
@@ -33,16 +34,22 @@ struct QuantizedParameters {
   std::vector<float> factor, shift, residual_factor;
 };
 
-/// Ends the message of an error about parameters that 8 bits cannot hold.
-inline constexpr llvm::StringLiteral kKeepFloating = ": keep the layer in the type of the plan";
-
 /// Quantizes the parameters of a valid problem with an 8-bit input. `weight` has the shape
 /// [volume][in_channels][out_channels], and `scale` and `shift` have a number for each output channel, or
 /// none if the problem has no scale and shift. Returns an error that names the output channel:
-/// InvalidArgument if a number is not finite or a scale is not positive, and OutOfRange, with a message that
-/// ends in kKeepFloating, if a sum of 32-bit integers could overflow or fp32 cannot hold a factor.
+/// InvalidArgument if a number is not finite or a scale is not positive, and OutOfRange if the convolution
+/// must keep floating numbers (keep_floating_reason()).
 llvm::Expected<QuantizedParameters> quantize(const ConvolutionProblem& problem, llvm::ArrayRef<float> weight,
                                              llvm::ArrayRef<float> scale, llvm::ArrayRef<float> shift,
                                              const TensorScales& scales);
+
+/// Returns why a convolution with these parameters must keep floating numbers, as the end of a sentence that
+/// names the output channel: a sum of 32-bit integers could overflow, or fp32 cannot hold a factor. Returns
+/// nothing if quantize() can quantize them, and its error InvalidArgument for the same parameters.
+llvm::Expected<std::optional<std::string>> keep_floating_reason(const ConvolutionProblem& problem,
+                                                                llvm::ArrayRef<float> weight,
+                                                                llvm::ArrayRef<float> scale,
+                                                                llvm::ArrayRef<float> shift,
+                                                                const TensorScales& scales);
 
 }  // namespace minuet

@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,8 @@ STANDARD_TYPES = """
 typedef signed char int8_t; typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned int uint32_t;
 typedef long int64_t; typedef unsigned long uint64_t; typedef unsigned long size_t;
 """
+# Matches the value of a macro that is a number or a string.
+VALUE = r'\d+(\.\d+)?(e[+-]?\d+)?|".*"'
 SCALARS = {
     "int8_t": "c_int8",
     "uint8_t": "c_uint8",
@@ -209,7 +212,7 @@ def macros(include: pathlib.Path = INCLUDE) -> dict[str, str]:
     found = {}
     for line in preprocess("-dM", include=include).splitlines():
         words = line.split(None, 2)
-        if len(words) == 3 and words[1].startswith("MINUET_") and (words[2].isdigit() or words[2].startswith('"')):
+        if len(words) == 3 and words[1].startswith("MINUET_") and re.fullmatch(VALUE, words[2]):
             found[words[1]] = words[2]
     return dict(sorted(found.items()))
 

@@ -10,8 +10,8 @@
 #include <cmath>
 #include <limits>
 
-#include "minuet/quantize.h"
 #include "tests/runtime/abi/serialize_fixture.h"
+#include "tests/runtime/network/constant_tensor.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/oracle.h"
 #include "tests/support/random.h"
@@ -259,12 +259,6 @@ class Reference {
   std::vector<float> features_, y_, z_;
 };
 
-FileTensor constant(std::vector<int64_t> shape, float value) {
-  size_t count = 1;
-  for (const int64_t size : shape) count *= static_cast<size_t>(size);
-  return FileTensor{std::move(shape), std::vector<float>(count, value)};
-}
-
 class IntegerNetwork : public DeviceTest {
  protected:
   void SetUp() override {
@@ -421,43 +415,6 @@ TEST_P(IntegerNetwork, NumbersThatAreNotFiniteAreStoredAsNumbers) {
     check(minuet_execution_find_overflow(execution.get(), nullptr, &layer));
     EXPECT_EQ(layer, 0);
   }
-}
-
-/// The plan of fp32 has the numbers that decide whether the description of 8 bits is refused.
-TEST_P(IntegerNetwork, LayersWhoseSumsCouldOverflowKeepFloatingNumbers) {
-  NetworkSpec large;
-  large.dtype = DType::F32, large.weights = file_.path(), large.dataflow = MINUET_DATAFLOW_AUTO;
-  large.description = R"({"name": "large", "ndim": 3, "in_channels": 1, "layers": [
-      {"op": "linear", "name": "a", "out_channels": 2500, "bias": false, "activation": "relu"},
-      {"op": "block", "name": "b", "out_channels": 1, "kernel_size": 3, "norm": "none"},
-      {"op": "block", "name": "c", "out_channels": 1, "kernel_size": 3, "norm": "none"}]})";
-  write_safetensors(file_.path(), {{"a.weight", constant({1, 1, 2500}, 1)},
-                                   {"b.conv.weight", constant({27, 2500, 1}, 1)},
-                                   {"c.conv.weight", constant({27, 1, 1}, 1)}});
-  const Plan plan = make_network(machine(), large);
-  const char* const layers[] = {"a", "b", "c"};
-  const float ranges[] = {1, 1, 1};
-  int32_t is_int8[] = {1, 1, 1};
-  std::map<int32_t, std::string> reasons;
-  const minuet_floating_visitor keep = [](int32_t number, const char* reason, void* user) {
-    (*static_cast<std::map<int32_t, std::string>*>(user))[number] = reason;
-  };
-  std::string text(1 << 14, '\0');
-  size_t needed = 0;
-  check(minuet_plan_quantize(plan.get(), layers, ranges, is_int8, 3, keep, &reasons, text.data(), text.size(),
-                             &needed));
-  text.resize(needed - 1);
-  EXPECT_THAT(is_int8, testing::ElementsAre(0, 0, 1));
-  EXPECT_EQ(reasons[0], "it reads the network's input \"input\", which has floating numbers");
-  EXPECT_EQ(reasons[1],
-            "a sum of output channel 0 could reach 2185987500, and sums of 32-bit integers are at most "
-            "2147483647");
-  EXPECT_EQ(reasons.size(), 2u);
-  NetworkSpec quantized = spec();
-  quantized.description = text;
-  const minuet_plan_info info = info_of(make_network(machine(), quantized).get());
-  EXPECT_EQ(info.convolutions, 3);
-  EXPECT_EQ(info.int8_convolutions, 1);
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(IntegerNetwork);

@@ -102,7 +102,7 @@ TEST(NetworkFields, WhatIsWrongIsRefusedWithItsPlaceAndReason) {
       {block_of(R"("activation": "leaky_relu", "slope": 1e39)"), kWrong, "\"slope\" must be a number"},
       {block_of(R"("precision": "fp16")"), kWrong, "\"precision\" must be \"float\" or \"int8\""},
       {block_of(R"("precision": null)"), kWrong, "layers[1].precision: block a: \"precision\" must be"},
-      {block_of(R"("output_range": 0)"), kWrong, "\"output_range\" must be a number from 1e-30 to 1e30"},
+      {block_of(R"("output_range": 0)"), kWrong, "\"output_range\" must be a number from 1e-30 to 1e+30"},
       {block_of(R"("output_range": -1)"), kWrong, "\"output_range\" must be a number"},
       {block_of(R"("output_range": 1e31)"), kWrong, "\"output_range\" must be a number"},
       {block_of(R"("output_range": [1, 2])"), kWrong, "\"output_range\" must be a number"},

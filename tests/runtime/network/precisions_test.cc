@@ -266,8 +266,8 @@ std::vector<LayerPrecision> all_precisions() {
   return precisions;
 }
 
-/// Says that no sum of integers could overflow.
-llvm::Expected<std::vector<PrecisionFault>> no_overflows(const Program&) {
+/// Says that 8 bits can hold all weights.
+llvm::Expected<std::vector<PrecisionFault>> no_weight_faults(const Program&) {
   return std::vector<PrecisionFault>();
 }
 
@@ -275,7 +275,7 @@ TEST(Precisions, QuantizedNetworksComputeInEightBitsWhatTheyCan) {
   const NetworkDescription network = llvm::cantFail(parse_network(kNetwork));
   std::vector<LayerPrecision> precisions = all_precisions();
   const NetworkDescription quantized =
-      llvm::cantFail(quantize_network(network, kNoHead, precisions, no_overflows));
+      llvm::cantFail(quantize_network(network, kNoHead, precisions, no_weight_faults));
   std::string taken;
   for (const LayerPrecision& precision : precisions) taken += precision.is_int8 ? precision.layer + " " : "";
   EXPECT_EQ(taken, "r.conv1 r.conv2 s.conv1 s.shortcut s.conv2 ");
@@ -295,33 +295,34 @@ TEST(Precisions, QuantizedNetworksComputeInEightBitsWhatTheyCan) {
   precisions[1] = precision_of("r.conv1", false);
   for (LayerPrecision& precision : llvm::MutableArrayRef(precisions).drop_front(2)) precision.is_int8 = true;
   const NetworkDescription mixed =
-      llvm::cantFail(quantize_network(quantized, kNoHead, precisions, no_overflows));
+      llvm::cantFail(quantize_network(quantized, kNoHead, precisions, no_weight_faults));
   const Program of_mixed = program_of(llvm::cantFail(parse_network(print_network(mixed))));
   EXPECT_FALSE(convolution(of_mixed, "r.conv1").input_type);
   EXPECT_EQ(convolution(of_mixed, "r.conv1").output_type, DType::U8);
   EXPECT_TRUE(convolution(of_mixed, "a").second_output);
   EXPECT_EQ(convolution(of_mixed, "r.conv2").residual_type, DType::U8);
   precisions = {precision_of("none")};
-  EXPECT_THAT(llvm::toString(quantize_network(network, kNoHead, precisions, no_overflows).takeError()),
+  EXPECT_THAT(llvm::toString(quantize_network(network, kNoHead, precisions, no_weight_faults).takeError()),
               HasSubstr("no convolution \"none\""));
   precisions = {precision_of("a"), precision_of("a")};
-  EXPECT_THAT(llvm::toString(quantize_network(network, kNoHead, precisions, no_overflows).takeError()),
+  EXPECT_THAT(llvm::toString(quantize_network(network, kNoHead, precisions, no_weight_faults).takeError()),
               HasSubstr("\"a\" is listed twice"));
 }
 
-/// Sums are looked at in the network that would compute in 8 bits, again behind each layer that is left out.
-TEST(Precisions, LayersWhoseSumsCouldOverflowAreLeftOut) {
+/// Weights are looked at in the network that would compute in 8 bits, again behind each layer that is left
+/// out.
+TEST(Precisions, LayersWithUnfitWeightsAreLeftOut) {
   const NetworkDescription network = llvm::cantFail(parse_network(kNetwork));
   std::vector<LayerPrecision> precisions = all_precisions();
   std::string asked;
-  const auto overflows = [&](const Program& program) -> llvm::Expected<std::vector<PrecisionFault>> {
+  const auto weight_faults = [&](const Program& program) -> llvm::Expected<std::vector<PrecisionFault>> {
     for (const ProgramLayer& each : program.layers) asked += each.is_int8 ? each.name + " " : "";
     asked += "; ";
     if (layer(program, "s.conv1").is_int8) return std::vector<PrecisionFault>{{"s.conv1", "too large", ""}};
     return std::vector<PrecisionFault>();
   };
   const NetworkDescription quantized =
-      llvm::cantFail(quantize_network(network, kNoHead, precisions, overflows));
+      llvm::cantFail(quantize_network(network, kNoHead, precisions, weight_faults));
   EXPECT_EQ(asked, "r.conv1 r.conv2 s.conv1 s.shortcut s.conv2 ; r.conv1 r.conv2 s.shortcut s.conv2 ; ");
   EXPECT_FALSE(precisions[3].is_int8);
   EXPECT_EQ(precisions[3].reason, "too large");

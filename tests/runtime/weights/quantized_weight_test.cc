@@ -166,7 +166,28 @@ TEST(QuantizedWeights, RefuseWhatCannotBe) {
   scales.output = 1, scales.input = {-1};
   EXPECT_THAT(refusal(problem, ones, {}, scales), HasSubstr("scale of the input is -1;"));
   scales.input = {1}, scales.output = 1e-50;
-  EXPECT_THAT(refusal(problem, ones, {}, scales), HasSubstr("factor"));
+  EXPECT_EQ(
+      refusal(problem, ones, {}, scales),
+      "the scales of output channel 0 give the factor 7.87402e+47, which fp32 cannot hold: keep the layer "
+      "in the type of the plan");
+}
+
+/// The reason is the error's message without the remedy. Numbers that are not finite are no reason, but an
+/// error, whatever its message is.
+TEST(QuantizedWeights, HaveAReasonToKeepFloatingNumbers) {
+  const ConvolutionProblem problem = eight_bit_problem(1, 2, false);
+  TensorScales scales;
+  scales.input = {1};
+  const std::vector<float> ones(6, 1.0f);
+  EXPECT_EQ(llvm::cantFail(keep_floating_reason(problem, ones, {}, {}, scales)), std::nullopt);
+  scales.output = 1e-50;
+  EXPECT_EQ(llvm::cantFail(keep_floating_reason(problem, ones, {}, {}, scales)),
+            "the scales of output channel 0 give the factor 7.87402e+47, which fp32 cannot hold");
+  const float infinity = std::numeric_limits<float>::infinity();
+  const StatusError status =
+      take_status(keep_floating_reason(problem, {1, 1, 1, infinity, 1, 1}, {}, {}, scales).takeError());
+  EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+  EXPECT_EQ(status.message(), "a weight of output channel 1 is inf, which is not finite");
 }
 
 /// 255 * 127 * 66311 is below 2^31, and one input more is not.

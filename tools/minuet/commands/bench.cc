@@ -15,6 +15,7 @@
 #include "tools/minuet/base/clock.h"
 #include "tools/minuet/base/convert.h"
 #include "tools/minuet/base/error.h"
+#include "tools/minuet/base/int8_text.h"
 #include "tools/minuet/base/output_file.h"
 #include "tools/minuet/base/progress.h"
 #include "tools/minuet/cloud/bench_clouds.h"
@@ -431,7 +432,8 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
                     arguments.training,
                     arguments.branches};
   llvm::outs() << info.name << " " << dtype_name(bench.dtype) << " on " << facts.description << "\n";
-  if (info.int8_convolutions > 0) llvm::outs() << int8_text(info) << "\n";
+  if (info.int8_convolutions > 0)
+    llvm::outs() << int8_text(info.int8_convolutions, info.convolutions) << "\n";
   if (info.missing_head != 0) llvm::outs() << missing_head_text(info) << "\n";
   MINUET_ASSIGN(llvm::json::Object result,
                 measure_all(arguments, bench, clouds_in(clouds, grid, info.in_channels, own)));

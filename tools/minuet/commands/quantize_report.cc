@@ -3,21 +3,19 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codegen/base/number_text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "tools/minuet/base/convert.h"
 #include "tools/minuet/base/error.h"
+#include "tools/minuet/base/int8_text.h"
 #include "tools/minuet/base/output_file.h"
 #include "tools/minuet/cloud/frame.h"
 #include "tools/minuet/library/report.h"
 
 namespace minuet::tool {
 namespace {
-
-constexpr int kErrorDigits = 4;
 
 /// Returns the word as a shell reads it.
 std::string shell_word(llvm::StringRef word) {
@@ -79,14 +77,13 @@ llvm::json::Object difference_json(const Difference& difference) {
                             {"cosine", number_json(difference.cosine())}};
 }
 
-std::string number(double value) { return general_text(value, kErrorDigits); }
-
-// The error and the cosine of a result. Results with different numbers of rows have none.
-std::string error_text(const Difference& difference) {
-  return difference.has_same_size ? number(difference.relative()) : "none";
+/// Returns the error of a result. Results with different numbers of rows have none.
+std::string relative_text(const Difference& difference) {
+  return difference.has_same_size ? error_text(difference.relative()) : "none";
 }
+/// Returns the cosine of a result. Results with different numbers of rows have none.
 std::string cosine_text(const Difference& difference) {
-  return difference.has_same_size ? number(difference.cosine()) : "none";
+  return difference.has_same_size ? error_text(difference.cosine()) : "none";
 }
 
 void print_layers(const std::vector<QuantizedLayer>& layers, llvm::raw_ostream& out) {
@@ -101,8 +98,8 @@ void print_layers(const std::vector<QuantizedLayer>& layers, llvm::raw_ostream& 
   };
   print("layer", "precision", "range", "own error", "relative error", "cosine");
   for (const QuantizedLayer& layer : layers) {
-    print(layer.name, layer.is_int8 ? "int8" : "float", number(layer.range),
-          layer.own_error < 0 ? "" : number(layer.own_error), error_text(layer.difference),
+    print(layer.name, layer.is_int8 ? "int8" : "float", error_text(layer.range),
+          layer.own_error < 0 ? "" : error_text(layer.own_error), relative_text(layer.difference),
           cosine_text(layer.difference));
   }
 }
@@ -172,14 +169,12 @@ llvm::json::Object quantize_json(const QuantizedNetwork& network, const Quantiza
 void print_quantization(const QuantizationReport& report, llvm::raw_ostream& out) {
   print_layers(report.layers, out);
   const int64_t int8 = llvm::count_if(report.layers, [](const auto& layer) { return layer.is_int8; });
-  out << "\n"
-      << counted(int8, "convolution") << " of " << report.layers.size()
-      << (int8 == 1 ? " computes" : " compute") << " in 8 bits\n";
+  out << "\n" << int8_text(int8, static_cast<int64_t>(report.layers.size())) << "\n";
   for (const QuantizedLayer& layer : report.layers) {
     if (!layer.reason.empty()) out << "floating: " << layer.name << ", because " << layer.reason << "\n";
   }
   for (const QuantizationReport::Output& output : report.outputs) {
-    out << "output " << output.name << ": relative error " << error_text(output.difference) << ", cosine "
+    out << "output " << output.name << ": relative error " << relative_text(output.difference) << ", cosine "
         << cosine_text(output.difference) << "\n";
   }
   for (const std::string& note : report.notes) out << "note: " << note << "\n";

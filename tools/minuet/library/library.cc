@@ -280,14 +280,6 @@ std::string missing_head_text(const minuet_plan_info& network) {
       .str();
 }
 
-std::string int8_text(const minuet_plan_info& network) {
-  if (network.int8_convolutions == 0) return "";
-  return llvm::formatv("{0} of {1} {2} in 8 bits", network.int8_convolutions,
-                       counted(network.convolutions, "convolution"),
-                       network.int8_convolutions == 1 ? "computes" : "compute")
-      .str();
-}
-
 llvm::Error compile_network(minuet_plan* network, const std::string& arch,
                             std::vector<KernelFacts>& kernels) {
   return check(minuet_plan_compile(network, arch.c_str(), note_kernel, &kernels));

@@ -185,8 +185,6 @@ llvm::Expected<PlanHandle> open_network(minuet_context* context, const NetworkCh
                                         minuet_dtype dtype, minuet_plan_info& info);
 /// Returns the sentence "the head of NAME is left out: ..." for a network without a head.
 std::string missing_head_text(const minuet_plan_info& network);
-/// Returns the sentence "N of M convolutions compute in 8 bits", or an empty text if none does.
-std::string int8_text(const minuet_plan_info& network);
 /// Compiles the network's kernels for `arch` and appends each of them to `kernels`.
 llvm::Error compile_network(minuet_plan* network, const std::string& arch, std::vector<KernelFacts>& kernels);
 llvm::Error fill_execution_options(const ExecutionChoice& choice, minuet_execution_options& options);

@@ -15,8 +15,6 @@ namespace minuet::tool {
 namespace {
 
 constexpr llvm::StringRef kLayerOutput = "layer:";
-/// Limit the ranges that minuet_plan_quantize takes.
-constexpr double kLeastRange = 1e-30, kGreatestRange = 1e30;
 
 /// Holds the outputs of a network for one cloud. Outputs of integers are empty, because they have no error.
 using HostOutputs = std::vector<std::vector<float>>;
@@ -56,16 +54,16 @@ llvm::Expected<std::string> text_of(const std::function<minuet_status(char*, siz
 /// Returns the range for a description, or an error if a description cannot have it. Results whose magnitudes
 /// are all below the least range count as zeros.
 llvm::Expected<double> checked_range(llvm::StringRef layer, double range, RangeMethod method) {
-  if (range > kGreatestRange) {
+  if (range > MINUET_GREATEST_RANGE) {
     return bad_input(
         "the result of {0} has the range {1}, but ranges are at most {2}: check the weights and "
         "the clouds{3}",
-        layer, digits(range), digits(kGreatestRange),
+        layer, digits(range), digits(MINUET_GREATEST_RANGE),
         method == RangeMethod::Maximum
             ? ", or give --calibration percentile, which leaves the largest numbers out"
             : "");
   }
-  return range < kLeastRange ? 0 : range;
+  return range < MINUET_LEAST_RANGE ? 0 : range;
 }
 
 /// Says why no range was found, because a result has a number that is infinite or NaN.
@@ -276,7 +274,8 @@ class Search {
       if (layer.is_int8 || !layer.reason.empty()) continue;
       layer.reason = wanted.count(layer.name) == 0
                          ? "--float names it"
-                         : "--error-budget leaves out the largest errors of their own";
+                         : "its own error is among the largest, and --error-budget leaves such convolutions "
+                           "floating";
     }
     return llvm::Error::success();
   }

@@ -9,6 +9,7 @@
 #include "llvm/Support/Format.h"
 #include "tools/minuet/base/convert.h"
 #include "tools/minuet/base/error.h"
+#include "tools/minuet/base/int8_text.h"
 
 namespace minuet::tool {
 namespace {
@@ -314,7 +315,9 @@ llvm::json::Value to_json(const RunReport& report) {
 void print_tables(const RunReport& report, llvm::raw_ostream& out) {
   out << report.network.name << " in " << dtype_name(report.network.dtype) << " on " << report.device.name
       << " (" << report.device.description << ")\n";
-  if (report.network.int8_convolutions > 0) out << int8_text(report.network) << "\n";
+  const minuet_plan_info& network = report.network;
+  if (network.int8_convolutions > 0)
+    out << int8_text(network.int8_convolutions, network.convolutions) << "\n";
   print_input(report, out);
   print_tensors(report, out);
   print_levels(report, out);

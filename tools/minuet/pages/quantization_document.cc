@@ -4,10 +4,8 @@
 #include <vector>
 
 #include "codegen/base/json_text.h"
-#include "codegen/base/number_text.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/FormatVariadic.h"
-#include "tools/minuet/base/error.h"
+#include "tools/minuet/base/int8_text.h"
 #include "tools/minuet/pages/documents.h"
 
 namespace minuet::tool {
@@ -15,8 +13,6 @@ namespace {
 
 using llvm::json::Array;
 using llvm::json::Object;
-
-constexpr int kErrorDigits = 4;
 
 /// Returns a bar for each layer that has the number `number_of(layer)`.
 template <class NumberOf>
@@ -54,21 +50,19 @@ Object cosine_plot(const std::vector<const Object*>& layers) {
               Array{series("1 − cosine", bars(layers, distance))});
 }
 
-std::string error_text(const Object& difference) {
+std::string difference_text(const Object& difference) {
   const auto error = difference.getNumber("relative_error"), cosine = difference.getNumber("cosine");
   if (!error || !cosine) return "no relative error and no cosine";
-  return "the relative error " + general_text(*error, kErrorDigits) + " and the cosine " +
-         general_text(*cosine, kErrorDigits);
+  return "the relative error " + error_text(*error) + " and the cosine " + error_text(*cosine);
 }
 
 Array notes_of(const Object& file, const std::vector<const Object*>& layers) {
   const int64_t int8 = llvm::count_if(
       layers, [](const Object* layer) { return text_or_empty(*layer, "precision") == "int8"; });
-  Array notes{llvm::formatv("{0} of {1} {2} in 8 bits.", counted(int8, "convolution"), layers.size(),
-                            int8 == 1 ? "computes" : "compute")
-                  .str()};
+  Array notes{int8_text(int8, static_cast<int64_t>(layers.size())) + "."};
   for (const Object* output : objects_in(file, "outputs"))
-    notes.push_back("The output " + text_or_empty(*output, "name") + " has " + error_text(*output) + ".");
+    notes.push_back("The output " + text_or_empty(*output, "name") + " has " + difference_text(*output) +
+                    ".");
   notes.push_back(
       "A relative error is the L2 norm of the difference from the floating network, divided by that of the "
       "floating numbers, on the clouds of the calibration. It says nothing about the accuracy in a task.");

@@ -25,6 +25,8 @@ from typing import Any
 
 from ._integers import Structure
 
+MINUET_GREATEST_RANGE = 1e30
+MINUET_LEAST_RANGE = 1e-30
 MINUET_MAX_DIM = 4
 MINUET_MAX_RANK = 6
 MINUET_VERSION_MAJOR = 0

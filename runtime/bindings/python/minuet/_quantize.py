@@ -18,9 +18,8 @@ from ._network_options import encoded_names
 from ._plan import Plan
 
 LAYER_OUTPUT = "layer:"
-#: The ranges that a description can have.
-LEAST_RANGE, GREATEST_RANGE = 1e-30, 1e30
-_MOST_TEXTS = 1 << 18
+#: Bytes of the first buffer, which most descriptions fit into.
+_USUAL_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Quantized:
 def _text(name: str, *arguments: Any, callbacks: Sequence[Callback] = ()) -> str:
     """Returns the text of a call whose last arguments are a buffer, its size, and the size that is needed. The first
     buffer is large enough for most networks, because a call may take long."""
-    needed = ctypes.c_size_t(_MOST_TEXTS)
+    needed = ctypes.c_size_t(_USUAL_BYTES)
     while True:
         buffer = ctypes.create_string_buffer(needed.value)
         call_with(callbacks, name, *arguments, buffer, len(buffer), ctypes.byref(needed))
@@ -68,7 +67,7 @@ def _check_names(floating: Collection[str]) -> None:
 def _range(values: np.ndarray, percentile: float) -> float:
     """Returns the range of magnitudes. It is 0 only if all of them are, or are below the least range: a percentile of 0
     would be no range, so that the least number above 0 counts then."""
-    positive = values[values >= LEAST_RANGE]
+    positive = values[values >= _abi.MINUET_LEAST_RANGE]
     if not positive.size:
         return 0.0
     return max(float(np.percentile(values, percentile)), float(positive.min()))
@@ -79,7 +78,8 @@ def with_ranges(plan: Plan, ranges: Mapping[str, float], floating: Collection[st
 
     Args:
         plan: of the floating network. One of float32 has the weights as they are in their file, which decide whether a
-            convolution whose sums could overflow stays floating. With others, a plan of the result may be refused.
+            convolution stays floating because its sums could overflow or float32 cannot hold their factor. With others,
+            a plan of the result may be refused.
         ranges: for each convolution, as observe() names it without "layer:", the largest magnitude of its result, or 0.
         floating: the convolutions that keep floating numbers.
     """
@@ -166,10 +166,10 @@ def quantize(
             if not np.isfinite(values).all():
                 raise ValueError(f"the result of {layer} is infinite or NaN on cloud {count}: use another dtype")
             ranges[layer] = max(ranges[layer], _range(values, percentile))
-            if ranges[layer] > GREATEST_RANGE:
+            if ranges[layer] > _abi.MINUET_GREATEST_RANGE:
                 raise ValueError(
                     f"the result of {layer} has the range {ranges[layer]:g} on cloud {count}, but ranges are at most "
-                    f"{GREATEST_RANGE:g}: check the weights and the clouds, or give a smaller percentile"
+                    f"{_abi.MINUET_GREATEST_RANGE:g}: check the weights and the clouds, or give a smaller percentile"
                 )
         count += 1
         rows += len(coordinates)

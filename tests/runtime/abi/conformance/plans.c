@@ -141,6 +141,16 @@ static void quantize(const world* world) {
   flags[0] = 1;
   ACCEPTED(minuet_plan_quantize(plan, layers, ranges, flags, 1, NULL, NULL, text, sizeof(text), &out.bytes));
   EXPECT(flags[0] == 0 && visits == 1);
+  /* Each call takes the flags anew: after the call for the size they no longer ask for 8 bits. */
+  flags[0] = 1;
+  ACCEPTED(minuet_plan_quantize(plan, layers, ranges, flags, 1, visit, &visits, NULL, 0, &out.bytes));
+  ACCEPTED(
+      minuet_plan_quantize(plan, layers, ranges, flags, 1, visit, &visits, text, sizeof(text), &out.bytes));
+  EXPECT(flags[0] == 0 && visits == 2);
+  flags[0] = 1;
+  ACCEPTED(
+      minuet_plan_quantize(plan, layers, ranges, flags, 1, visit, &visits, text, sizeof(text), &out.bytes));
+  EXPECT(flags[0] == 0 && visits == 3);
 }
 
 static void ask_for_workspaces(const world* world) {

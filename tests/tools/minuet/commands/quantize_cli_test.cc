@@ -176,7 +176,7 @@ TEST_F(QuantizeCli, ARunSaysThatItComputesInEightBits) {
                   {"--json", json});
   };
   EXPECT_THAT(run_network(quantized).out,
-              AllOf(HasSubstr("9 of 10 convolutions compute in 8 bits\n"), HasSubstr("fused, 8 bits\n")));
+              AllOf(HasSubstr("9 convolutions of 10 compute in 8 bits\n"), HasSubstr("fused, 8 bits\n")));
   const llvm::json::Object report = json_in(json);
   EXPECT_EQ(*report.getInteger("convolutions"), 10);
   EXPECT_EQ(*report.getInteger("int8_convolutions"), 9);
@@ -189,7 +189,7 @@ TEST_F(QuantizeCli, ARunSaysThatItComputesInEightBits) {
                                  "--variants", "1", "--output", json},
                                 {});
   ASSERT_EQ(bench.code, 0) << bench.err;
-  EXPECT_THAT(bench.out, HasSubstr("9 of 10 convolutions compute in 8 bits\n"));
+  EXPECT_THAT(bench.out, HasSubstr("9 convolutions of 10 compute in 8 bits\n"));
   EXPECT_EQ(*json_in(json).getInteger("int8_convolutions"), 9);
 }
 
@@ -228,7 +228,7 @@ TEST_F(QuantizeCli, ThePrintedCommandHasTheGrid) {
   }
   const Finished run = minuet(words, {});
   EXPECT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("1 of 2 convolutions computes in 8 bits\n"));
+  EXPECT_THAT(run.out, HasSubstr("1 convolution of 2 computes in 8 bits\n"));
 }
 
 /// The sums of a layer of so many equal weights could overflow, so that it keeps floating numbers.
@@ -340,6 +340,15 @@ TEST_F(QuantizeCli, ABudgetLeavesTheWorstLayersOut) {
     const auto own = layer.getNumber("own_error");
     const bool is_int8 = layer.getString("precision") == llvm::StringRef("int8");
     int8 += is_int8 ? 1 : 0;
+    if (is_int8) {
+      EXPECT_EQ(layer.get("reason"), nullptr) << name;
+    } else {
+      EXPECT_EQ(
+          layer.getString("reason"),
+          llvm::StringRef("its own error is among the largest, and --error-budget leaves such convolutions "
+                          "floating"))
+          << name;
+    }
     if (!own) continue;
     if (is_int8) worst_kept = std::max(worst_kept, *own);
     if (!is_int8) least_left = std::min(least_left, *own);

@@ -3,8 +3,8 @@
 usage: eight_bits.py --output FILE [--steps N] [--rooms N] [--width N] [--seeds N...] [--held-out N]
 
 The network of test_training is trained on generated rooms, exported, and quantized on some rooms of the training. All
-results are those of the CPU device. A network whose activations are ReLUs has the bits of a GPU there in all that it
-computes in 8 bits. `tools/long eight_bits` records the numbers, in tests/records/eight_bits.json.
+results are those of the CPU device. From equal integers on, a network with ReLUs has the same bits on a GPU.
+`tools/long eight_bits` records the numbers, in tests/records/eight_bits.json.
 """
 
 from __future__ import annotations

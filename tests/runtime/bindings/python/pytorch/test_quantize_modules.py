@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import peer_networks  # noqa: E402
 import scenes  # noqa: E402
 from export_problems import Deployed, train_a_little  # noqa: E402
 from minuet.torch import spconv  # noqa: E402
+from minuet.torch._export import _quantized  # noqa: E402
 from spconv_problems import BATCH, CHANNELS, SHAPE, draw_cloud  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -75,6 +77,20 @@ def test_features_of_other_dtypes(dtype, tmp_path):
     assert quantized.dtype == str(dtype).removeprefix("torch.")
     (found,) = Deployed(quantized, tmp_path, BATCH)(clouds[0].indices, clouds[0].features)
     assert relative_error(found, module(clouds[0]).features.detach()) < 0.06
+
+
+def test_the_tensors_of_a_run_are_released_before_the_next(monkeypatch):
+    original, made = _quantized.record, []
+
+    def record(*arguments: Any) -> Any:
+        assert not any(recorder() for recorder in made)
+        result = original(*arguments)
+        made.append(weakref.ref(result[0]))
+        return result
+
+    monkeypatch.setattr(_quantized, "record", record)
+    minuet.torch.quantize(make_network(), draw_clouds(3))
+    assert len(made) == 3
 
 
 def test_layers_stay_floating():

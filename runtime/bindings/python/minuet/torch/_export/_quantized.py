@@ -51,10 +51,10 @@ def quantize(
 ) -> QuantizedExported:
     """Makes a network of 8 bits of a trained module, as export() makes one of floating numbers.
 
-    The module runs once on each cloud, in eval mode and without gradients. The network that export() makes of it then
-    runs on these clouds in floating numbers, on the CPU, and the largest magnitudes of its convolutions' results become
-    their ranges. Convolutions compute in 8 bits where they can. Clouds should be like those that will be run: numbers
-    beyond a range are limited to it.
+    The module runs on each cloud, and twice on the first, in eval mode and without gradients. The network that export()
+    makes of it then runs on these clouds in floating numbers, on the CPU, and the largest magnitudes of its
+    convolutions' results become their ranges. Convolutions compute in 8 bits where they can. Clouds should be like
+    those that will be run: numbers beyond a range are limited to it.
 
     `minuet quantize NAME.json --weights NAME.safetensors` has more: an error budget, and the error layer by layer.
 
@@ -85,8 +85,12 @@ def quantize(
         raise ValueError("clouds is empty: give at least one")
     made = export(module, examples[0], name=name, shape=shape, outputs=outputs, dtype=dtype)
     module = getattr(module, "_orig_mod", module)  # What torch.compile made its module of.
-    recorders = [record(module, example, shape)[0] for example in examples]
-    given = [_arrays(recorder, made, number) for number, recorder in enumerate(recorders)]
+    given, batch_size = [], 1
+    for number, example in enumerate(examples):
+        recorder = record(module, example, shape)[0]
+        given.append(_arrays(recorder, made, number))
+        batch_size = max(batch_size, recorder.batch)
+        del recorder  # It holds all tensors of the run, and the next run needs the memory.
     context = shared_context()
     with tempfile.TemporaryDirectory() as folder, Device(context, "cpu") as device:
         weights = pathlib.Path(folder) / "weights.safetensors"
@@ -100,7 +104,7 @@ def quantize(
             dtype=made.dtype,
             percentile=percentile,
             floating=floating,
-            batch_size=max(1, *(recorder.batch for recorder in recorders)),
+            batch_size=batch_size,
         )
     description = json.loads(quantized.description)
     result = QuantizedExported(made.name, description, made.weights, made.dtype, quantized.layers)
