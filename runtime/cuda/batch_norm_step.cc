@@ -4,8 +4,8 @@ namespace minuet {
 namespace {
 
 /// Finds the kernel of `spec` and launches it with `items` items, each of which takes all threads of a block.
-/// The kernels write sums, statistics, gradients of weight and bias, and rows of features. A fused convolution
-/// reads none of these early (FusedParams::reads_early).
+/// The kernels write sums, statistics, gradients of weight and bias, and rows of features. A fused
+/// convolution reads none of these early (FusedParams::reads_early).
 template <class Spec, class Params>
 llvm::Error launch_items(Launcher& launcher, FoundKernels<Spec>& kernels, const Spec& spec, i64 items,
                          const Params& params) {
