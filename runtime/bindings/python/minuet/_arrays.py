@@ -188,8 +188,7 @@ def _require_gpu(device: Device | None, number: int | None, what: str) -> None:
 
 
 def _torch_device(given: Any, number: int) -> contextlib.AbstractContextManager[Any]:
-    """Makes this GPU torch's current one if the array is a torch tensor, because torch exports by DLPack only tensors of
-    its current GPU."""
+    """Makes this GPU torch's current one for a torch tensor, because torch exports only tensors of its current GPU."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(given, torch.Tensor):
         return contextlib.nullcontext()
