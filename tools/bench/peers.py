@@ -19,7 +19,7 @@ import pathlib
 import minuet
 import numpy as np
 import torch
-from measuring import random_voxels, read_clouds, wall
+from measuring import gpu_events, random_voxels, read_clouds, wall
 
 WARM_UP, TIMED, PROFILED = 12, 30, 5
 DROPPED_IN_WARM_UP, DROPPED = 0.05, 0.02
@@ -64,12 +64,7 @@ def sphere_voxels(resolution):
 def busy(call, inputs):
     """The time in which the GPU works on a kernel or a copy, in ms for each input, and the number of both."""
     inputs = list(inputs)
-    torch.cuda.synchronize()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as profile:
-        for given in inputs:
-            call(*given)
-        torch.cuda.synchronize()
-    events = [event for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    events = gpu_events(call, inputs)
     total, end = 0.0, 0.0
     for begin, stop in sorted((event.time_range.start, event.time_range.end) for event in events):
         total += max(0.0, stop - max(begin, end))

@@ -24,7 +24,7 @@ import minuet.torch
 import minuet.torch.spconv as spconv
 import numpy as np
 import torch
-from measuring import cloud_arrays, times
+from measuring import cloud_arrays, gpu_events, times
 from minuet.torch._places import context as shared_context
 from scaling import (
     CLASSES,
@@ -252,11 +252,7 @@ class Rank:
             return None
         distributed.barrier()  # None is between the steps, because it would count as exchange.
         self.wait()
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as profile:
-            for given in inputs:
-                call(*given)
-            self.wait()
-        events = [event for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+        events = gpu_events(call, inputs)
         return sum_by_class([(event.name, event.time_range.elapsed_us()) for event in events], len(inputs))
 
     def divided(self, row: dict[str, Any], alone: list[float] | None = None) -> dict[str, Any]:

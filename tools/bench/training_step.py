@@ -329,7 +329,7 @@ def jax_rows(given, record):
     shared += [part for cloud in given.cloud for part in ("--cloud", cloud)]
     shared += ["--points", str(given.points)] * bool(given.points) + ["--random"] * given.random
     digests = {}
-    for engine in ("abi", "jax", "jax-without-command-buffers"):
+    for engine in ("abi", "turns", "jax", "jax-without-command-buffers"):
         command = [sys.executable, str(script), "--engine", engine, *shared]
         done = subprocess.run(command, text=True, stdout=subprocess.PIPE, env=os.environ)
         for line in done.stdout.splitlines():
@@ -337,7 +337,8 @@ def jax_rows(given, record):
                 row = json.loads(line)
                 # With all parameters in one array, XLA compiles the steps of the optimizer in another way.
                 key = (row["cloud"], row["what"], "flat" in row["mode"])
-                digests.setdefault(key, set()).add(row["digest"])
+                if "digest" in row:
+                    digests.setdefault(key, set()).add(row["digest"])
                 yield row
         if done.returncode:
             record.fail(f"jax: {engine}", RuntimeError(f"{' '.join(command)} ended with {done.returncode}"))

@@ -9,9 +9,13 @@ usage: training_step_jax.py --engine ENGINE [--cloud NAME=FILE.npy ...] [--rando
   jax-without-command-buffers  the same, where XLA launches each custom call by itself
   abi                          inference by a pyramid in capacity mode: on a GPU as one captured CUDA graph, for which
                                it needs torch
+  turns                        inference by the C ABI, inference as a jitted function, and a jitted addition, one call of
+                               each in turn, so that all meet the same host
 
 All engines have the same parameters, capacities and clouds. `wall_ms` is a call alone until its results are there, and
-`in_series_ms` a call of a series that does not wait between calls. `digest` is a hash of the results' bits.
+`in_series_ms` a call of a series that does not wait between calls. Modes with "polled" wait by asking again and again
+whether the results are ready, as torch.cuda.synchronize does, and the others as jax.block_until_ready does. `digest` is
+a hash of the results' bits.
 """
 
 import argparse
@@ -21,7 +25,7 @@ import os
 
 import minuet
 import numpy as np
-from measuring import add_cloud_arguments, cloud_arrays, in_series, wall
+from measuring import add_cloud_arguments, cloud_arrays, in_series, spread, times, wall
 
 IN_CHANNELS, OUT_CHANNELS, CLASSES, ROOM = 4, 96, 20, 1.25
 DROPPED_IN_WARM_UP, DROPPED = 0.05, 0.02
@@ -97,8 +101,8 @@ def require(condition, what):
 # ---- the C ABI -------------------------------------------------------------------------------------------------------
 
 
-def abi_rows(scenes, given):
-    """Inference by the C ABI."""
+def abi_calls(scenes, given):
+    """Returns the mode of inference by the C ABI, and (infer, upload, wait, download)."""
     context = minuet.Context()
     device = minuet.Device(context, "cpu" if given.device == "cpu" else "cuda:0")
     plan = minuet.Plan.network(context, "minkunet42", dtype="float16", dataflow="fused", without_values=True)
@@ -107,9 +111,13 @@ def abi_rows(scenes, given):
     values.set(values_of({item.name: item.shape for item in plan.parameters}))
     pyramid = minuet.Pyramid(context, network=plan, level_capacity=scenes.capacities, bounds=scenes.bounds)
     pyramid.load(device)
-    infer, upload, wait, download = (abi_on_cpu if given.device == "cpu" else abi_graph)(
-        device, plan, pyramid, values, scenes
-    )
+    mode, made = ("C ABI", abi_on_cpu) if given.device == "cpu" else ("C ABI, graph", abi_graph)
+    return mode, made(device, plan, pyramid, values, scenes)
+
+
+def abi_rows(scenes, given):
+    """Inference by the C ABI."""
+    mode, (infer, upload, wait, download) = abi_calls(scenes, given)
 
     def infer_whole():
         output, status = infer(*upload(*scenes.draw(0, 1)))
@@ -120,8 +128,7 @@ def abi_rows(scenes, given):
         return digest_of([output])
 
     digest = infer_whole()
-    row = {"engine": "Minuet", "mode": "C ABI" if given.device == "cpu" else "C ABI, graph", "what": "inference"}
-    row = measure(scenes, given, row, infer, upload, wait)
+    row = measure(scenes, given, {"engine": "Minuet", "mode": mode, "what": "inference"}, infer, upload, wait)
     require(infer_whole() == digest, "the output has other bits after the measurement")
     yield {**row, "digest": digest}
 
@@ -224,6 +231,14 @@ class Program:
 
         jax.block_until_ready((self.state, self.results))
 
+    def poll(self):
+        """Waits for the results of the last call, and keeps the thread busy."""
+        import jax
+
+        for result in jax.tree.leaves(self.results):
+            while not result.is_ready():
+                pass
+
 
 def on_device(*arrays):
     """Returns arrays of JAX once they are there."""
@@ -253,15 +268,21 @@ def jax_rows(scenes, given):
         yield training_row(scenes, given, trained, form, values, (join, split, replace))
 
 
-def inference_row(scenes, given, network, mode, parameters):
-    """Inference with parameters in one of their forms."""
-    import minuet.jax as sparse
+def inference_program(network, parameters):
+    """Returns inference from coordinates to the output and the status of the cloud."""
 
     def run(parameters, coordinates, count, features, _):
         cloud = network.pyramid(coordinates, count)
         return network(parameters, cloud, features), cloud.status
 
-    program = Program(run, parameters, is_new=False)
+    return Program(run, parameters, is_new=False)
+
+
+def inference_row(scenes, given, network, mode, parameters):
+    """Inference with parameters in one of their forms."""
+    import minuet.jax as sparse
+
+    program = inference_program(network, parameters)
 
     def infer_whole():
         output, status = program(*on_device(*scenes.draw(0, 1)))
@@ -327,20 +348,53 @@ def training_row(scenes, given, trained, mode, values, forms):
     return {**row, "last_loss": last_loss, "digest": digest}
 
 
+# ---- both in turn ----------------------------------------------------------------------------------------------------
+
+
+def turn_rows(scenes, given):
+    """The calls that the engine "turns" compares."""
+    import jax.numpy as jnp
+    import minuet.jax as sparse
+
+    abi, (infer, upload, wait, _) = abi_calls(scenes, given)
+    network = sparse.Network("minkunet42", scenes.capacities, dtype="float16", bounds=scenes.bounds)
+    prepared = network.prepare(values_of({name: kind.shape for name, kind in network.parameters.items()}))
+    jitted = inference_program(network, prepared)
+    addition = Program(lambda _, coordinates, count, features, labels: (features + jnp.float16(1),), (), is_new=False)
+    drawn = [scenes.draw(DROPPED, 2000 + seed) for seed in range(given.repeats)]
+    of_abi, of_jax = ([to(*arrays) for arrays in drawn] for to in (upload, on_device))
+    calls = {("Minuet", abi, "inference, in turn"): (infer, of_abi, wait)}
+    for engine, what, program in (("Minuet", "inference, in turn", jitted), ("JAX", "addition, in turn", addition)):
+        calls[engine, "jit", what] = (program, of_jax, program.wait)
+        calls[engine, "jit, polled", what] = (program, of_jax, program.poll)
+    found = {name: ([], []) for name in calls}
+    for is_timed in (False, True):
+        for number in range(given.repeats):
+            for name, (call, inputs, wait_for) in calls.items():
+                for kept, measured in zip(found[name], times(call, inputs[number : number + 1], wait_for), strict=True):
+                    kept += measured if is_timed else []
+    for (engine, mode, what), (whole, enqueued) in found.items():
+        row = {"cloud": scenes.name, "voxels": len(scenes.all), "engine": engine, "mode": mode, "what": what}
+        yield {**row, "wall_ms": spread(whole), "enqueued_ms": spread(enqueued)}
+
+
+ENGINES = {"abi": abi_rows, "turns": turn_rows, "jax": jax_rows, "jax-without-command-buffers": jax_rows}
+
+
 def main():
     """Prints the rows of one engine."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", choices=("abi", "jax", "jax-without-command-buffers"), required=True)
+    parser.add_argument("--engine", choices=ENGINES, required=True)
     add_cloud_arguments(parser)
     given = parser.parse_args()
     if given.engine != "abi":  # XLA reads these when it is loaded.
-        flags = WITH_COMMAND_BUFFERS if given.engine == "jax" else WITHOUT_COMMAND_BUFFERS
+        has_none = given.engine == "jax-without-command-buffers"
+        flags = WITHOUT_COMMAND_BUFFERS if has_none else WITH_COMMAND_BUFFERS
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags} {SAME_BITS}".strip()
         os.environ["JAX_PLATFORMS"] = given.device
         os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     for name, coordinates in cloud_arrays(parser, given).items():
-        scenes = Scenes(name, coordinates)
-        for row in abi_rows(scenes, given) if given.engine == "abi" else jax_rows(scenes, given):
+        for row in ENGINES[given.engine](Scenes(name, coordinates), given):
             print(json.dumps(row), flush=True)
 
 

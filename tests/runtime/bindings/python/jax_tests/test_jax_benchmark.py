@@ -56,6 +56,19 @@ def test_all_engines_have_the_same_bits():
         assert 0 < row["wall_ms"]["p10"] <= row["wall_ms"]["median"] <= row["wall_ms"]["p90"]
 
 
+def test_engines_run_in_turn():
+    rows = rows_of("turns")
+    assert [(row["what"], row["mode"]) for row in rows] == [
+        ("inference, in turn", "C ABI"),
+        ("inference, in turn", "jit"),
+        ("inference, in turn", "jit, polled"),
+        ("addition, in turn", "jit"),
+        ("addition, in turn", "jit, polled"),
+    ]
+    for row in rows:
+        assert 0 < row["enqueued_ms"]["median"] <= row["wall_ms"]["median"]
+
+
 def test_single_ops_are_the_network(generator):
     """The network by single ops has the output and the statistics of the network as one op."""
     capacities = [64] * 5
