@@ -23,12 +23,13 @@ TEXT = {"svg.hashsalt": "minuet", "svg.fonttype": "none", "font.size": 8}
 
 
 def curves(results: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, list[dict[str, Any]]]]:
-    """Returns the rows by (scaling, what), then by framework, mode and cloud, in the order of the devices."""
+    """Returns the rows by (scaling, what), then by framework, mode, cloud and commit, in the order of the devices. Only
+    rows of one result compare."""
     found: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
     for result in results:
         for row in result["rows"]:
             if "wall_ms" in row:
-                name = f"{row['framework']}: {row['mode']}, {row['cloud']}"
+                name = f"{row['framework']}: {row['mode']}, {row['cloud']}, {result['commit']}"
                 found.setdefault((row["scaling"], row["what"]), {}).setdefault(name, []).append(row)
     for rows_of in found.values():
         for rows in rows_of.values():
@@ -37,10 +38,10 @@ def curves(results: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, lis
 
 
 def draw_times(axes: Any, rows_of: dict[str, list[dict[str, Any]]]) -> None:
-    """Draws a group of bars for each way, and a bar for each number of devices."""
+    """Draws a group of bars for each way, with its number, and a bar for each number of devices."""
     places, labels, place = [], [], 0.0
-    for name, rows in rows_of.items():
-        axes.text(place - 0.4, 1.01, name, transform=axes.get_xaxis_transform(), rotation=12, fontsize=6)
+    for number, rows in enumerate(rows_of.values(), 1):
+        axes.text(place - 0.4, 1.01, f"({number})", transform=axes.get_xaxis_transform(), fontsize=7)
         for row in rows:
             wall = row["wall_ms"]["median"]
             exchange = min(max(row["communication_ms"]["median"], 0), wall)
@@ -57,19 +58,20 @@ def draw_times(axes: Any, rows_of: dict[str, list[dict[str, Any]]]) -> None:
 
 def draw_efficiency(axes: Any, rows_of: dict[str, list[dict[str, Any]]]) -> None:
     """Draws the voxels that a device gets done in a time, in terms of those with the fewest devices."""
-    for name, rows in rows_of.items():
-        axes.plot([row["devices"] for row in rows], [pace(row) / pace(rows[0]) for row in rows], marker="o", label=name)
+    for number, (name, rows) in enumerate(rows_of.items(), 1):
+        paces = [pace(row) / pace(rows[0]) for row in rows]
+        axes.plot([row["devices"] for row in rows], paces, marker="o", label=f"({number}) {name}")
     axes.set_xticks(sorted({row["devices"] for rows in rows_of.values() for row in rows}))
     axes.set_ylim(0, 1.1)
     axes.set_xlabel("devices")
     axes.set_ylabel("efficiency")
-    axes.legend(fontsize=6, loc="lower left")
+    axes.legend(fontsize=6, loc="upper left", bbox_to_anchor=(1.01, 1))
 
 
 def draw(results: list[dict[str, Any]], output: pathlib.Path) -> None:
     """Writes a picture with a row for each kind of scaling and work."""
     found = curves(results)
-    figure, grid = plt.subplots(len(found), 2, figsize=(11, 3.6 * len(found)), squeeze=False)
+    figure, grid = plt.subplots(len(found), 2, figsize=(13, 3 * len(found)), squeeze=False)
     order = sorted(found, key=lambda key: (WHATS.index(key[1]), key[0]))
     for (left, right), key in zip(grid, order, strict=True):
         draw_times(left, found[key])
