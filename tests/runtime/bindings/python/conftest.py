@@ -31,9 +31,11 @@ def expects(name: str) -> bool:
 
 def pytest_configure() -> None:
     """Ends the run if a framework that MINUET_EXPECT names is missing. Whole files of tests skip themselves then."""
-    for name in ("torch", "jax"):
+    for name, part in (("torch", "torch"), ("jax", "check")):
         if expects(name) and importlib.util.find_spec(name) is None:
-            raise pytest.UsageError(f"MINUET_EXPECT names {name}, which is not installed: run tools/setup --with torch")
+            raise pytest.UsageError(
+                f"MINUET_EXPECT names {name}, which is not installed: run tools/setup --with {part}"
+            )
 
 
 def skip_or_fail(name: str, reason: str) -> None:

@@ -1,6 +1,5 @@
 """Callbacks that fail, that are interrupted, and that are under way when the interpreter ends."""
 
-import os
 import sys
 import threading
 
@@ -273,39 +272,48 @@ os._exit(0)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
-def test_a_child_leaves_what_the_parent_deferred(context):
-    """The process forks in another thread while a callback has put off the end of an object."""
-    device = minuet.Device(context, "cpu")
-    objects = [minuet.Coordinates(device, np.zeros((1, 4), np.int32))]
-    cell = objects[0]._cell
-    status, destroyed = [], []
-    real = cell.destroy
+def test_a_child_leaves_what_the_parent_deferred():
+    """The process forks in another thread while a callback has put off the end of an object. It is a process of its
+    own, because a fork beside the threads of other packages may never return."""
+    done = run_python(
+        """
+import os, threading
+import minuet, numpy as np
+from minuet import _abi, _library
+context = minuet.Context(disable_disk_cache=True)
+device = minuet.Device(context, "cpu")
+objects = [minuet.Coordinates(device, np.zeros((1, 4), np.int32))]
+cell = objects[0]._cell
+status, destroyed = [], []
+real = cell.destroy
 
-    def destroy(pointer):
-        destroyed.append(os.getpid())
-        real(pointer)
+def destroy(pointer):
+    destroyed.append(os.getpid())
+    real(pointer)
 
-    cell.destroy = destroy
+cell.destroy = destroy
 
-    def fork():
-        child = os.fork()
-        if child == 0:
-            # Objects of earlier tests may be deferred too, because a collection may run in the callback.
-            os._exit(0 if cell in _library._deferred and context.kernel_counters() and not destroyed else 1)
-        status.append(os.waitpid(child, 0)[1])
+def fork():
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if cell in _library._deferred and context.kernel_counters() and not destroyed else 1)
+    status.append(os.waitpid(child, 0)[1])
 
-    def in_callback(*_):
-        objects.clear()
-        thread = threading.Thread(target=fork)
-        thread.start()
-        thread.join()
+def in_callback(*_):
+    objects.clear()
+    thread = threading.Thread(target=fork)
+    thread.start()
+    thread.join()
 
-    callback = _library.Callback(_abi.minuet_job_callback, in_callback)
-    callback.pointer(0, None)
-    callback.raise_error()
-    assert status == [0]
-    context.kernel_counters()
-    assert destroyed == [os.getpid()]
+callback = _library.Callback(_abi.minuet_job_callback, in_callback)
+callback.pointer(0, None)
+callback.raise_error()
+assert status == [0]
+context.kernel_counters()
+assert destroyed == [os.getpid()]
+"""
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_threads_keep_is_not_lost(context):

@@ -21,6 +21,9 @@ from jax_problems import cells, normal, values_of  # noqa: E402
 
 BENCH = ROOT / "tools/bench"
 SCRIPT = BENCH / "training_step_jax.py"
+takes_minutes = pytest.mark.skipif(
+    not os.environ.get("MINUET_LONG_TESTS"), reason="MINUET_LONG_TESTS=1 runs the benchmarks of whole networks"
+)
 sys.path.insert(0, str(BENCH))
 import measuring  # noqa: E402
 import scale_networks_jax  # noqa: E402
@@ -39,6 +42,7 @@ def rows_of(engine: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@takes_minutes
 def test_all_engines_have_the_same_bits():
     abi, jit, without = (rows_of(engine) for engine in ("abi", "jax", "jax-without-command-buffers"))
     assert [row["what"] for row in abi] == ["inference"]
@@ -56,6 +60,7 @@ def test_all_engines_have_the_same_bits():
         assert 0 < row["wall_ms"]["p10"] <= row["wall_ms"]["median"] <= row["wall_ms"]["p90"]
 
 
+@takes_minutes
 def test_engines_run_in_turn():
     rows = rows_of("turns")
     assert [(row["what"], row["mode"]) for row in rows] == [
@@ -91,6 +96,7 @@ def test_single_ops_are_the_network(generator):
         assert np.linalg.norm(other[name] - wanted) <= 1e-4 * np.linalg.norm(wanted), name
 
 
+@takes_minutes
 def test_rows_of_scaling(tmp_path: pathlib.Path):
     """Two devices of the host in one process. The cloud has many voxels on the coarsest level, too: float16 has no room
     for the gradients of batch norms over a few."""
