@@ -3,6 +3,7 @@
 // The kernels come after gradient_lists.h, which defines the shim's names that they use.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 
 #include "kernels_templates/gradient/add_parts.h"
@@ -106,19 +107,35 @@ std::vector<float> expect_weight_gradient(const Pairs& pairs, const Sizes& sizes
   const std::vector<float> result = launch_add();
   expect_other_order(add, result, launch_add);
 
+  // The operands are converted once, because many products have each of them.
+  const auto operands = [](const Matrix<T>& matrix, i64 rows, i64 channels) {
+    std::vector<double> values;
+    for (i64 row = 0; row < rows; ++row) {
+      for (i64 c = 0; c < channels; ++c) {
+        const double value = matrix.at(row, c);
+        values.push_back(T == DType::TF32 ? static_cast<double>(
+                                                float_of(round_to_tf32(bits_of(static_cast<float>(value)))))
+                                          : value);
+      }
+    }
+    return values;
+  };
+  const std::vector<double> input_values = operands(input, input_rows, inputs),
+                            gradient_values = operands(gradient, output_rows, sizes.outputs());
+  std::vector<std::vector<std::array<i64, 2>>> rows_of_offset(static_cast<std::size_t>(pairs.volume));
+  for (std::size_t i = 0; i < pairs.list.size(); i += 3) {
+    const i64 in = pairs.list[i + 1], out = pairs.list[i + 2];
+    if (in >= 0 && out < output_rows)
+      rows_of_offset[static_cast<std::size_t>(pairs.list[i])].push_back({in * inputs, out * sizes.outputs()});
+  }
   for (i32 k = 0; k < pairs.volume; ++k) {
     for (i32 i = 0; i < sizes.group_inputs; ++i) {
       for (i32 o = 0; o < sizes.outputs(); ++o) {
         double sum = 0, size = 0;
-        for (i64 pair = 0; pair < pairs.count(); ++pair) {
-          const i32* const one = &pairs.list[static_cast<std::size_t>(3 * pair)];
-          if (one[0] != k || one[1] < 0 || one[2] >= output_rows) continue;
-          const auto operand = [](double value) {
-            if (T != DType::TF32) return value;
-            return static_cast<double>(float_of(round_to_tf32(bits_of(static_cast<float>(value)))));
-          };
-          const double product = operand(input.at(one[1], o / sizes.group_outputs * sizes.group_inputs + i)) *
-                                 operand(gradient.at(one[2], o));
+        const double* const inputs_of = &input_values[o / sizes.group_outputs * sizes.group_inputs + i];
+        const double* const gradients_of = &gradient_values[o];
+        for (const auto& [in, out] : rows_of_offset[static_cast<std::size_t>(k)]) {
+          const double product = inputs_of[in] * gradients_of[out];
           sum += product, size += std::abs(product);
         }
         if (adds) sum += 3;

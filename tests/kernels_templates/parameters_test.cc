@@ -295,7 +295,7 @@ void expect_images_of_stored(DType dtype, int variant) {
   for_each_layout(dtype, [&](const FusedImage& layout) {
     std::vector<float> values(static_cast<std::size_t>(i64{layout.volume} * fused_group_inputs(layout) *
                                                        layout.out_channels * layout.launches));
-    for (float& value : values) value = rounded(dtype, static_cast<float>(random.normal()));
+    for (float& value : values) value = rounded(dtype, static_cast<float>(random.uniform(-2, 2)));
     std::vector<char>& stored = weights.emplace_back(values.size() * ElementBytes);
     store_values(dtype, values.data(), values.size(), stored.data());
     const WeightImageJob job = stored_image_job(layout, stored.data(), nullptr);
@@ -342,19 +342,20 @@ void expect_images_of_given(DType dtype, const std::string& order, i64 gap, std:
     // The array begins at a multiple of 16 bytes, apart from `skipped` elements.
     arrays.emplace_back((static_cast<std::size_t>(last) + skipped) / 4 + 1);
     std::vector<float> numbers(static_cast<std::size_t>(last) + 1);
-    for (float& number : numbers) number = static_cast<float>(random.normal());
+    for (float& number : numbers) number = static_cast<float>(random.uniform(-2, 2));
     char* const array = reinterpret_cast<char*>(arrays.back().data()) + skipped * sizeof(float);
     std::memcpy(array, numbers.data(), numbers.size() * sizeof(float));
-    std::vector<float> values;
+    // The loops have pointers, because an access to a vector takes long without optimization.
+    std::vector<float> values(
+        static_cast<std::size_t>(i64{layout.volume} * layout.in_channels * layout.out_channels));
+    float* value = values.data();
     for (i64 z = 0; z < given.shape[0]; ++z) {
       for (i64 y = 0; y < given.shape[1]; ++y) {
         for (i64 x = 0; x < given.shape[2]; ++x) {
           for (i64 i = 0; i < given.shape[3]; ++i) {
-            for (i64 o = 0; o < given.shape[4]; ++o) {
-              const i64 place = z * given.strides[0] + y * given.strides[1] + x * given.strides[2] +
-                                i * given.strides[3] + o * given.strides[4];
-              values.push_back(rounded(dtype, numbers[static_cast<std::size_t>(place)]));
-            }
+            const float* const row = numbers.data() + z * given.strides[0] + y * given.strides[1] +
+                                     x * given.strides[2] + i * given.strides[3];
+            for (i64 o = 0; o < given.shape[4]; ++o) *value++ = rounded(dtype, row[o * given.strides[4]]);
           }
         }
       }

@@ -103,15 +103,24 @@ inline Point sum(Point point, const Point& offset) {
   return point;
 }
 
+/// Orders points in any way. Without optimization, as under the sanitizers, std::array's own order takes
+/// several times as long.
+struct ByBytes {
+  bool operator()(const Point& a, const Point& b) const {
+    return std::memcmp(a.data(), b.data(), sizeof(Point)) < 0;
+  }
+};
+
 /// map[k][q] = row of queries[q] + offset k among the sources, or -1; by std::map.
 inline std::vector<i32> plain_kernel_map(const std::vector<Point>& sources, const std::vector<Point>& queries,
                                          const KernelGeometry& geometry) {
-  std::map<Point, i32> rows;
+  std::map<Point, i32, ByBytes> rows;
   for (const Point& source : sources) rows.emplace(source, static_cast<i32>(rows.size()));
   std::vector<i32> map;
   for (i32 k = 0; k < geometry.volume; ++k) {
+    const Point offset = offset_of(geometry, k);
     for (const Point& query : queries) {
-      const auto found = rows.find(sum(query, offset_of(geometry, k)));
+      const auto found = rows.find(sum(query, offset));
       map.push_back(found == rows.end() ? -1 : found->second);
     }
   }

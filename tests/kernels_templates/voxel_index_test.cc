@@ -26,12 +26,13 @@ void expect_order(const Ordered& view, std::vector<i32> rows, i64 outputs, i32 v
   auto expected_masks = poisoned<u32>(view.masks.size()),
        expected_blocks = poisoned<u32>(view.block_masks.size());
   const i64 blocks = blocks_of_height(view.stride, kLeastBlockHeight);
+  const i32* const given = rows.data();  // An access to a vector takes long without optimization.
   for (i64 place = 0; place < queries; ++place) {
     const i64 query = queries - 1 - place;
     expected_order[place] = static_cast<i32>(query) + name;
     for (i32 k = 0; k < volume; ++k) {
-      const i32 row = rows[k * queries + query];
-      const auto has = [&](i64 other) { return rows[k * queries + queries - 1 - other] >= 0; };
+      const i32 row = given[k * queries + query];
+      const auto has = [&](i64 other) { return given[k * queries + queries - 1 - other] >= 0; };
       if (any_together(place, queries, has))
         expected_rows[k * view.stride + place] = row < 0 ? -1 : row + name;
       u32 &mask = expected_masks[k / 32 * view.stride + place],
