@@ -111,7 +111,8 @@ TuningBucket order_bucket(DType dtype, i64 volume, i64 rows) {
 
 TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem, i64 rows,
                           std::optional<double> density) {
-  TuningBucket bucket = gather_bucket(problem.dtype, problem.in_channels, kernel_volume(problem), rows);
+  TuningBucket bucket =
+      gather_bucket(input_type_of(problem), problem.in_channels, kernel_volume(problem), rows);
   bucket.operation = operation;
   bucket.out_channels = problem.out_channels;
   bucket.kind = problem.kind;
@@ -132,9 +133,10 @@ TuningBucket weight_gradient_bucket(const ConvolutionProblem& forward, i64 rows,
 std::vector<TuningBucket> buckets_of_layer(const ConvolutionProblem& problem, i64 rows,
                                            std::optional<double> density) {
   if (!is_tunable(problem)) return {};
+  const TuningBucket fused = layer_bucket(Operation::Fused, problem, rows, density);
+  if (!has_tunable_dataflow(problem)) return {fused};
   const i64 volume = kernel_volume(problem);
-  return {layer_bucket(Operation::Dataflow, problem, rows, density),
-          layer_bucket(Operation::Fused, problem, rows, density),
+  return {layer_bucket(Operation::Dataflow, problem, rows, density), fused,
           gather_bucket(problem.dtype, problem.in_channels, volume, rows),
           scatter_bucket(problem.dtype, problem.out_channels, volume, rows),
           gemm_bucket(problem.dtype, problem.in_channels, problem.out_channels, volume, rows)};

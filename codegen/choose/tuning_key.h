@@ -149,7 +149,7 @@ TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem
 TuningBucket weight_gradient_bucket(const ConvolutionProblem& forward, i64 rows,
                                     std::optional<double> density = {});
 
-/// Returns every bucket in which a part of the layer may be tuned; the bucket of its dataflow comes first.
+/// Returns every bucket in which a part of the layer may be tuned.
 std::vector<TuningBucket> buckets_of_layer(const ConvolutionProblem& problem, i64 rows,
                                            std::optional<double> density = {});
 

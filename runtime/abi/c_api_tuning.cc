@@ -140,10 +140,10 @@ void tell_progress(const minuet_tuning_options& given, const TuneProgress& progr
 }
 
 /// Returns the buckets in which the gradients of a layer may be tuned, without a number of rows. A layer that
-/// is the gradient of an input itself has none.
+/// is the gradient of an input itself has none, and one with 8-bit tensors has none.
 std::vector<TuningBucket> buckets_of_gradients(const ConvolutionProblem& forward) {
   std::vector<TuningBucket> buckets;
-  if (forward.gradient_of) return buckets;
+  if (forward.gradient_of || has_integers(forward)) return buckets;
   if (is_gradient_tunable(forward)) buckets.push_back(weight_gradient_bucket(forward, 0));
   const ConvolutionProblem of_input = input_gradient_of(forward);
   if (is_tunable(of_input)) buckets.push_back(layer_bucket(Operation::Fused, of_input, 0));

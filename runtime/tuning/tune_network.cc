@@ -214,10 +214,13 @@ class NetworkTuner {
   }
 
   llvm::Error tune_dataflows() {
-    std::vector<TuningTask> tasks = collect({}, [&](const ConvolutionProblem& problem,
-                                                    const LayerSize& size) {
-      return std::vector<TuningTask>{dataflow_task(problem, device_.info().arch, size.rows, size.density)};
-    });
+    std::vector<TuningTask> tasks =
+        collect({}, [&](const ConvolutionProblem& problem, const LayerSize& size) {
+          std::vector<TuningTask> of_layer;
+          if (has_tunable_dataflow(problem))
+            of_layer.push_back(dataflow_task(problem, device_.info().arch, size.rows, size.density));
+          return of_layer;
+        });
     if (tasks.empty()) return llvm::Error::success();
     choosing_dataflows_ = true;
     return search("dataflows", tasks, {});
@@ -310,7 +313,7 @@ class NetworkTuner {
         const ProgramLayer& layer = program.layers[i];
         const LayerSize& size = meter_.sizes()[cloud][i];
         const ConvolutionProblem* const problem = convolution_of(layer);
-        if (problem == nullptr || !is_tunable(*problem)) continue;
+        if (problem == nullptr || !has_tunable_dataflow(*problem)) continue;
         const TuningBucket bucket = layer_bucket(Operation::Dataflow, *problem, size.rows, size.density);
         if (moved.count(bucket) != 0) read.emplace_back(cloud * program.maps.size() + layer.map, bucket);
       }

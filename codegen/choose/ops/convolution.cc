@@ -388,7 +388,10 @@ llvm::Expected<std::vector<Candidate>> convolution_candidates(const ConvolutionP
     return std::vector<Candidate>{make_candidate(choose_depthwise(problem), arch)};
   }
   const bool is_tuned = tuning != nullptr && tuning->serves(arch) && is_tunable(problem);
-  if (is_tuned) return tuned_candidates(TunedChoices(problem, arch, tuning, wanted, means));
+  if (is_tuned) {
+    const std::optional<Dataflow> fixed = has_tunable_dataflow(problem) ? wanted : dataflow;
+    return tuned_candidates(TunedChoices(problem, arch, tuning, fixed, means));
+  }
   if (dataflow == Dataflow::Fused) return fused_candidates(problem, arch, means);
   std::vector<Candidate> candidates;
   append(candidates, make_candidate(choose_gmas(problem)), 0);

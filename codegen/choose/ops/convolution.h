@@ -121,9 +121,12 @@ inline i64 weight_numbers(const ConvolutionProblem& problem) {
 }
 
 /// Returns true if measurements choose the kernels of the problem. The buckets of measurements
-/// (TuningBucket) know neither groups nor 8-bit tensors.
-inline bool is_tunable(const ConvolutionProblem& problem) {
-  return problem.groups == 1 && !has_integers(problem);
+/// (TuningBucket) do not know groups.
+inline bool is_tunable(const ConvolutionProblem& problem) { return problem.groups == 1; }
+/// Returns true if measurements choose the dataflow of the problem, too. Tensors with 8-bit elements need the
+/// fused dataflow.
+inline bool has_tunable_dataflow(const ConvolutionProblem& problem) {
+  return is_tunable(problem) && !has_integers(problem);
 }
 
 /// Returns InvalidArgument unless the groups divide the input and the output channels.

@@ -338,8 +338,8 @@ FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch
 }
 
 std::optional<FusedSpec> by_warpgroups(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows) {
-  const bool folds = folds_offsets(problem.dtype, problem.in_channels);
-  if (arch != "sm_90a" || dtype_bytes(problem.dtype) != 2 || folds) return std::nullopt;
+  const DType io = input_type_of(problem);
+  if (arch != "sm_90a" || dtype_bytes(io) == 4 || folds_offsets(io, problem.in_channels)) return std::nullopt;
   FusedChoice choice = begin_choice(problem, arch, {});
   (void)choose_warpgroups(choice, rows);  // The Spec is used even if there is little work.
   return choice.fused;

@@ -101,6 +101,16 @@ TEST(TuningKey, R33_DensitiesShareABucketUpToAPowerOfFour) {
   for (const i64 log4 : {0, 1, 2, 6}) EXPECT_EQ(log4_of(least_density_of(log4)), log4);
 }
 
+TEST(TuningKey, ALayerOf8BitsIsTunedForTheFusedDataflow) {
+  ConvolutionProblem problem = example_problem();
+  problem.input_type = DType::S8;
+  const std::vector<TuningBucket> buckets = buckets_of_layer(problem, 1000);
+  ASSERT_EQ(buckets.size(), 1u);
+  EXPECT_EQ(buckets[0], layer_bucket(Operation::Fused, problem, 1000));
+  EXPECT_EQ(buckets[0].dtype, DType::S8);
+  EXPECT_NE(bucket_hash(buckets[0]), bucket_hash(layer_bucket(Operation::Fused, example_problem(), 1000)));
+}
+
 TEST(TuningKey, R33_RowsShareABucketUpToAPowerOfTwo) {
   auto rows = [](i64 count) { return gather_bucket(DType::F16, 64, 27, count); };
   EXPECT_EQ(rows(65536), rows(131071));

@@ -77,6 +77,36 @@ TEST(SearchSpace, FusedSpecsFitTheProblemAndTheArchitecture) {
   }
 }
 
+ConvolutionProblem integer_problem(i32 in, i32 out, DType input = DType::U8) {
+  ConvolutionProblem problem = example_problem(in, out);
+  problem.input_type = input;
+  problem.output_type = DType::U8;
+  return problem;
+}
+
+/// A layer of 8-bit tensors has its own bucket, and is tuned for the fused dataflow alone.
+TEST(SearchSpace, SpecsOf8BitLayersFitTheProblemAndTheArchitecture) {
+  for (const DType input : {DType::U8, DType::S8}) {
+    for (const auto& [in, out] : {std::pair{32, 32}, {64, 64}, {96, 96}, {192, 128}, {256, 256}}) {
+      for (const char* arch : {"sm_80", "sm_90a", "sm_120"}) {
+        const ConvolutionProblem problem = integer_problem(in, out, input);
+        const std::vector<TuningTask> tasks = tasks_of(problem, Dataflow::Fused, arch);
+        ASSERT_THAT(tasks, SizeIs(1));
+        EXPECT_EQ(tasks[0].bucket.dtype, input);
+        EXPECT_GT(tasks[0].candidates.size(), 20u) << in << " " << out << " " << arch;
+        expect_sound(tasks[0], problem, arch);
+        EXPECT_THAT(tasks_of(problem, Dataflow::GatherGemmScatter, arch), IsEmpty());
+      }
+    }
+  }
+  const TuningTask large = tasks_of(integer_problem(128, 128), Dataflow::Fused)[0];
+  EXPECT_EQ(large.default_config.at("unit"), static_cast<i64>(MmaUnit::Warpgroup));
+  EXPECT_EQ(large.candidates[0].at("unit"), static_cast<i64>(MmaUnit::Warp));
+  const TuningTask small = tasks_of(integer_problem(64, 64), Dataflow::Fused)[0];
+  EXPECT_EQ(small.default_config.at("unit"), static_cast<i64>(MmaUnit::Warp));
+  EXPECT_EQ(small.candidates[0].at("unit"), static_cast<i64>(MmaUnit::Warpgroup));
+}
+
 /// With and without, whatever the default is, and not so many that a search does not come to its end.
 TEST(SearchSpace, RowNumbersAreStagedOrNot) {
   for (const i32 channels : {32, 64, 96, 128, 256}) {
@@ -307,6 +337,35 @@ TEST(TunedCandidates, TheCpuDoesNotGoByWhatAGpuMeasured) {
       {{layer_bucket(Operation::Dataflow, example_problem(), 1000), config_of(Dataflow::GatherGemmScatter)}});
   const auto candidates = llvm::cantFail(convolution_candidates(example_problem(), "", &tuning));
   EXPECT_EQ(dataflow_of(select(candidates, 1000, {}).choice), Dataflow::Fused);
+}
+
+/// A layer of 8-bit tensors has the Spec that was measured for its input's type, and no measured dataflow:
+/// one whose input is floating shares a bucket with layers that may run by gather-GEMM-scatter.
+TEST(TunedCandidates, LayersOf8BitsHaveResultsOfTheirOwn) {
+  const ConvolutionProblem problem = integer_problem(64, 64);
+  const TuningTask task = tasks_of(problem, Dataflow::Fused)[0];
+  const TuningSnapshot tuning = forced({{task.bucket, task.candidates[3]}});
+  const auto spec_of = [&](const ConvolutionProblem& of, const TuningSnapshot& from) {
+    const auto candidates = llvm::cantFail(convolution_candidates(of, "sm_90a", &from));
+    return select(candidates, kExampleRows, {}).choice.get<FusedChoice>().fused;
+  };
+  const FusedSpec tuned = spec_of(problem, tuning);
+  EXPECT_EQ(config_of(tuned), task.candidates[3]);
+  EXPECT_EQ(tuned.io, DType::U8);
+  const FusedSpec usual = choose_fused(problem, "sm_90a", kExampleRows).fused;
+  EXPECT_EQ(tuned.output_type, usual.output_type);
+  EXPECT_EQ(spec_of(example_problem(), tuning),
+            choose_fused(example_problem(), "sm_90a", kExampleRows).fused);
+
+  ConvolutionProblem first = example_problem();
+  first.output_type = DType::U8;
+  const TuningSnapshot moved = forced(
+      {{layer_bucket(Operation::Dataflow, first, kExampleRows), config_of(Dataflow::GatherGemmScatter)}});
+  EXPECT_EQ(spec_of(first, moved), choose_fused(first, "sm_90a", kExampleRows).fused);
+  const TuningEntry entry =
+      make_entry(example_environment(), task.bucket, measured(task.default_config, 14000),
+                 {measured(task.candidates[3], 12000)});
+  EXPECT_EQ(llvm::cantFail(parse_entry(print_entry(entry))), entry);
 }
 
 TEST(TunedCandidates, AKindOfConvolutionHasItsOwnResults) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "tests/support/network_abi.h"
 
@@ -254,6 +255,33 @@ TEST_P(TuningTest, FusedKernelsAreTunedBesideAPoolingOfManyOffsets) {
     EXPECT_EQ(status, MINUET_CANCELLED) << last_error();
     EXPECT_THAT(told.steps, testing::ElementsAre("fused kernels"));
   }
+}
+
+/// The fused kernels of layers with 8-bit tensors are tuned beside those of others, and no dataflow moves
+/// them.
+TEST_P(TuningTest, NetworksOf8BitsAreTuned) {
+  constexpr const char* kIntegers = R"({"name": "integers", "ndim": 3, "in_channels": 4, "layers": [
+    {"op": "block", "name": "a", "out_channels": 16, "kernel_size": 3, "output_range": 4},
+    {"op": "block", "name": "b", "out_channels": 8, "kernel_size": 1, "precision": "int8", "output_range": 4},
+    {"op": "block", "name": "c", "out_channels": 4, "kernel_size": 1, "precision": "int8"}]})";
+  const Plan plan = make_plan(here_, MINUET_DATAFLOW_AUTO, kIntegers);
+  Told told;
+  if (!machine().is_cpu()) told.stop_after = 4;
+  minuet_tuning_result result = {};
+  const minuet_status status = tune(here_, plan.get(), told, result);
+  if (machine().is_cpu()) {
+    EXPECT_EQ(status, MINUET_OK) << last_error();
+    EXPECT_EQ(result.tried, 0) << "there is no choice";
+    return;
+  }
+  EXPECT_EQ(status, MINUET_CANCELLED) << last_error();
+  EXPECT_THAT(told.skipped, testing::IsEmpty());
+  EXPECT_THAT(told.steps, testing::ElementsAre("fused kernels"));
+  check(minuet_context_load_tuning(here_.context, here_.device, folder_.c_str(), nullptr));
+  const Chosen chosen = chosen_by(make_plan(here_, MINUET_DATAFLOW_AUTO, kIntegers).get());
+  std::set<std::string> layers;
+  for (const auto& [name, config] : chosen) layers.insert(name.substr(0, name.rfind(' ')));
+  EXPECT_THAT(layers, testing::ElementsAre("a fused", "b fused", "c fused"));
 }
 
 /// Every input has features, and every output is compared.
