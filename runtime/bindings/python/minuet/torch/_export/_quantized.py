@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from ..._device import Device
-from ..._quantize import QuantizedLayer
 from ..._quantize import quantize as quantize_network
+from ..._quantized import QuantizedLayer
 from .._places import context as shared_context
 from . import export, record, root_of
 from ._exported import Exported, safetensors
