@@ -61,7 +61,8 @@ from ._parameters import Parameters
 from ._plan import Plan, Step
 from ._points import Devoxelizer, PointBlend, PointFeature, Voxelizer, Voxels
 from ._pyramid import Level, Map, Pyramid
-from ._quantize import Quantized, QuantizedLayer, observe, quantize, with_ranges
+from ._quantize import quantize
+from ._quantized import Quantized, QuantizedLayer, observe, with_ranges
 from ._row_gradients import DevoxelizeGradient, GroupGradient
 from ._select import Selected, Selector, SelectRule
 from ._sets import Coordinates, KernelMap

@@ -1,147 +1,96 @@
-"""Networks whose convolutions multiply 8-bit numbers: their ranges from clouds of the caller, and their description."""
+"""Makes networks of 8 bits, with ranges from clouds of the caller, and says how far their results are from those in
+floating numbers."""
 
 from __future__ import annotations
 
-import ctypes
+import json
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from typing import Any, get_args
 
-import numpy as np
-
-from . import _abi
-from ._arrays import host_floats
+from ._ahead import version
 from ._device import Context, Device
-from ._execution import Execution
-from ._library import Callback, call_with, using
-from ._network_options import encoded_names
+from ._magnitudes import Difference
 from ._plan import Plan
+from ._quantize_search import Calibration, Cloud, Errors, Search
+from ._quantized import Quantized, QuantizedLayer, check_names, with_ranges
+from ._types import DTYPES, DType
 
-LAYER_OUTPUT = "layer:"
-#: Bytes of the first buffer, which most descriptions fit into.
-_USUAL_BYTES = 1 << 18
-
-
-@dataclass(frozen=True)
-class QuantizedLayer:
-    """A convolution of a quantized network: its name, the largest magnitude of its result that is stored (0: unknown),
-    whether it computes in 8 bits, and, where it was to and cannot, the reason as the end of a sentence."""
-
-    name: str
-    range: float
-    is_int8: bool
-    reason: str = ""
+#: Per cent of the numbers that are within a range of "percentile", unless the caller says another number.
+_USUAL_PERCENTILE = 99.99
 
 
-@dataclass(frozen=True)
-class Quantized:
-    """The JSON description of a quantized network, for Plan.network, and its convolutions."""
-
-    description: str
-    layers: tuple[QuantizedLayer, ...]
-
-
-def _text(name: str, *arguments: Any, callbacks: Sequence[Callback] = ()) -> str:
-    """Returns the text of a call whose last arguments are a buffer, its size, and the size that is needed. The first
-    buffer is large enough for most networks, because a call may take long."""
-    needed = ctypes.c_size_t(_USUAL_BYTES)
-    while True:
-        buffer = ctypes.create_string_buffer(needed.value)
-        call_with(callbacks, name, *arguments, buffer, len(buffer), ctypes.byref(needed))
-        if needed.value <= len(buffer):
-            return buffer.value.decode()
-
-
-def observe(plan: Plan) -> str:
-    """Returns the JSON description of the plan's network with the results of all convolutions behind its outputs. The
-    output "layer:NAME" is the result of the convolution NAME, as its kernel stores it."""
-    with using(plan) as (pointer,):
-        return _text("minuet_plan_observe", pointer)
-
-
-def _check_names(floating: Collection[str]) -> None:
-    if isinstance(floating, str):
-        raise TypeError(f"floating is the string {floating!r}: give a list of names, [{floating!r}]")
-
-
-def _range(values: np.ndarray, percentile: float) -> float:
-    """Returns the range of magnitudes. It is 0 only if all of them are, or are below the least range: a percentile of 0
-    would be no range, so that the least number above 0 counts then."""
-    positive = values[values >= _abi.MINUET_LEAST_RANGE]
-    if not positive.size:
-        return 0.0
-    return max(float(np.percentile(values, percentile)), float(positive.min()))
-
-
-def with_ranges(plan: Plan, ranges: Mapping[str, float], floating: Collection[str] = ()) -> Quantized:
-    """Describes the plan's network with these ranges of its convolutions, which compute in 8 bits where they can.
-
-    Args:
-        plan: of the floating network. One of float32 has the weights as they are in their file, which decide whether a
-            convolution stays floating because its sums could overflow or float32 cannot hold their factor. With others,
-            a plan of the result may be refused.
-        ranges: for each convolution, as observe() names it without "layer:", the largest magnitude of its result, or 0.
-        floating: the convolutions that keep floating numbers.
-    """
-    _check_names(floating)
-    unknown = sorted(set(floating) - set(ranges))
-    if unknown:
-        raise ValueError(f"floating names {', '.join(unknown)}, which ranges has not: use {', '.join(ranges)}")
-    names = list(ranges)
-    encoded = (ctypes.c_char_p * len(names))(*encoded_names(names, "ranges"))
-    numbers = (ctypes.c_float * len(names))(*ranges.values())
-    wanted = [int(name not in floating) for name in names]
-    is_int8 = (ctypes.c_int32 * len(names))(*wanted)
-    reasons = [""] * len(names)
-
-    def keep(number: int, reason: bytes, _: Any) -> None:
-        reasons[number] = reason.decode("utf-8", "replace")
-
-    visitor = Callback(_abi.minuet_floating_visitor, keep)
-    with using(plan) as (pointer,):
-        # An empty list is null.
-        lists = (encoded, numbers, is_int8) if names else (None, None, None)
-        arguments = (pointer, *lists, len(names), visitor.pointer, None)
-        description = _text("minuet_plan_quantize", *arguments, callbacks=[visitor])
-    layers = zip(names, ranges.values(), map(bool, is_int8), reasons, strict=True)
-    return Quantized(description, tuple(QuantizedLayer(*layer) for layer in layers))
+def _checked_calibration(calibration: Calibration | None, percentile: float | None) -> tuple[Calibration, float]:
+    if calibration is None:
+        calibration = "max" if percentile is None else "percentile"
+    if calibration not in get_args(Calibration):
+        raise ValueError(f"calibration is {calibration!r}: use one of {', '.join(get_args(Calibration))}")
+    if percentile is None:
+        percentile = _USUAL_PERCENTILE
+    elif calibration != "percentile":
+        raise ValueError(f"percentile is given, and calibration is {calibration!r}: leave one of them out")
+    if not 50 <= percentile <= 100:
+        raise ValueError(f"percentile is {percentile}: give one from 50 to 100")
+    return calibration, percentile
 
 
 def quantize(
     context: Context,
     device: Device,
-    clouds: Iterable[Sequence[Any]],
+    clouds: Iterable[Cloud],
     name: str | None = None,
     *,
-    percentile: float = 100.0,
+    calibration: Calibration | None = None,
+    percentile: float | None = None,
     floating: Collection[str] = (),
+    error_budget: float = 0,
+    compare: bool = False,
     batch_size: int = 0,
     **network: Any,
 ) -> Quantized:
     """Runs a network in floating numbers over clouds, takes the range of each convolution's result, and describes the
     network that computes in 8 bits with these ranges. `Plan.network(context, description=result.description, ...)` with
     the same weights is the quantized network. Clouds should be like those that will be run: numbers beyond a range are
-    limited to it.
+    limited to it. `minuet quantize` finds the same ranges and the same convolutions.
+
+    The floating network runs over the clouds once. With error_budget, one of 8 bits does so too, and if its error is
+    above the budget, one more for each convolution that can compute in 8 bits, and for n of these about log2(n) more.
+    With compare, two more do so, or three without error_budget. Both keep the clouds, and the outputs for all of them,
+    in host memory.
 
     Args:
         context, device: where the network runs.
         clouds: for each one its coordinates, and the features of each input, on the host, as Execution.prepare and
             Execution.run take them.
         name: of a shipped network; else give a description.
-        percentile: per cent of a result's numbers that the range of a cloud holds; 100: all. The largest range of all
-            clouds counts.
+        calibration: how a range follows from a result's numbers on all clouds. "max": the largest magnitude;
+            "percentile": a magnitude that `percentile` per cent of them do not exceed; "mse": the range whose 8-bit
+            numbers have the least mean squared error. None: "percentile" if percentile is given, else "max".
+        percentile: for "percentile", from 50 to 100; None: 99.99.
         floating: the names of convolutions that keep floating numbers.
+        error_budget: the largest relative L2 error of all outputs over the clouds, against the floating network. The
+            convolutions with the largest errors of their own keep floating numbers, as few as needed. Outputs with
+            another number of rows, because the network chooses voxels by scores, have an infinite error, and those of
+            integers have none. 0: no limit.
+        compare: the results of all convolutions, and the outputs, are compared with those of the floating network.
         batch_size: as for Execution.
         network: all else that Plan.network takes: description, weights, dtype and so on.
 
+    Returns:
+        The network. Its relative_error is measured with error_budget or compare; own_error of the layers where the
+        first network of 8 bits was above the budget; relative_error and cosine of the layers, and the report, with
+        compare.
+
     Raises:
         TypeError: floating is a string.
-        ValueError: no cloud has a voxel, percentile is not from 50 to 100, or a result is infinite, NaN or beyond all
-            ranges.
+        ValueError: no cloud has a voxel; a result or an output is infinite or NaN, or a result is beyond all ranges;
+            the error is above the budget whatever keeps floating numbers; or an argument is wrong.
     """
-    _check_names(floating)
-    if not 50 <= percentile <= 100:
-        raise ValueError(f"percentile is {percentile}: give one from 50 to 100")
+    check_names(floating)
+    calibration, percentile = _checked_calibration(calibration, percentile)
+    if not 0 <= error_budget < math.inf:
+        raise ValueError(f"error_budget is {error_budget}: give one above 0, or 0 for no limit")
     given = Plan.network(context, name, **network)
     kept = ("dtype", "weights", "seed", "weights_order", "allow_unused", "weights_prefix", "weights_map", "weights_key",
             "dataflow", "allow_non_finite_parameters")  # fmt: skip
@@ -149,32 +98,88 @@ def quantize(
     options = {key: network[key] for key in kept if key in network}
     # A network that computes in 8 bits already is taken without its precisions.
     plan = Plan.network(context, description=with_ranges(given, {}).description, **{**options, "dtype": "float32"})
-    observed = Plan.network(context, description=observe(plan), **options)
-    observed.load(device)
-    outputs = [item.name for item in observed.outputs]
-    ranges = {item.removeprefix(LAYER_OUTPUT): 0.0 for item in outputs if item.startswith(LAYER_OUTPUT)}
-    execution = Execution(observed, device, batch_size=batch_size)
-    count = rows = 0
-    for coordinates, *features in clouds:
-        execution.prepare(device.to_device(coordinates))
-        results = execution.run(*map(device.to_device, features))
-        for item, result in zip(outputs, results, strict=True):
-            if not item.startswith(LAYER_OUTPUT):
-                continue
-            layer = item.removeprefix(LAYER_OUTPUT)
-            values = np.abs(host_floats(device.to_host(result), "a result"))
-            if not np.isfinite(values).all():
-                raise ValueError(f"the result of {layer} is infinite or NaN on cloud {count}: use another dtype")
-            ranges[layer] = max(ranges[layer], _range(values, percentile))
-            if ranges[layer] > _abi.MINUET_GREATEST_RANGE:
-                raise ValueError(
-                    f"the result of {layer} has the range {ranges[layer]:g} on cloud {count}, but ranges are at most "
-                    f"{_abi.MINUET_GREATEST_RANGE:g}: check the weights and the clouds, or give a smaller percentile"
-                )
-        count += 1
-        rows += len(coordinates)
-    if count == 0:
-        raise ValueError("clouds is empty: give at least one")
-    if rows == 0:
-        raise ValueError("no cloud has a voxel, so that there are no ranges: give clouds with voxels")
-    return with_ranges(plan, ranges, floating)
+    search = Search(plan, device, batch_size, options)
+    search.calibrate(clouds, calibration, percentile, keep=compare or error_budget > 0)
+    quantized = search.describe(floating)
+    able = [layer.name for layer in quantized.layers if layer.is_int8]
+    errors = search.measure(quantized) if compare or error_budget > 0 else None
+    own: dict[str, float] = {}
+    if errors and error_budget > 0 and not errors.all.relative <= error_budget:
+        own = search.own_errors(able)
+        order = sorted(able, key=lambda each: -own.get(each, -1.0))
+        quantized, errors = search.leave_out(order, floating, error_budget)
+        if not errors.all.relative <= error_budget:
+            raise ValueError(
+                f"the relative error of the outputs is {errors.all.relative:.3g}, which is above error_budget "
+                f"{error_budget:g} whatever keeps floating numbers: give a larger budget, or another dtype"
+            )
+    differences = search.compare(quantized) if compare else {}
+    quantized = replace(
+        quantized,
+        layers=tuple(_with_errors(layer, floating, own, differences.get(layer.name)) for layer in quantized.layers),
+        relative_error=errors.all.relative if errors else None,
+    )
+    if errors is None or not compare:
+        return quantized
+    facts = {
+        "network": json.loads(quantized.description)["name"],
+        "clouds": [f"{count} voxels" for count in search.voxels],
+        "dtype": {dtype: short for short, dtype in DTYPES.items()}[DType(given.info.dtype)],
+        "device": device.name,
+        "description": device.info.description,
+        "version": version(),
+        "calibration": calibration,
+        **({"percentile": percentile} if calibration == "percentile" else {}),
+        **({"error_budget": error_budget} if error_budget > 0 else {}),
+        "networks_run": search.runs,
+    }
+    return replace(quantized, report={**facts, **_table(quantized.layers, able, errors)})
+
+
+def _with_errors(
+    layer: QuantizedLayer, floating: Collection[str], own: Mapping[str, float], difference: Difference | None
+) -> QuantizedLayer:
+    """Adds to a layer the reason why it stays floating, and its errors."""
+    reason = layer.reason
+    if not layer.is_int8 and not reason:
+        reason = (
+            "floating names it"
+            if layer.name in floating
+            else "its own error is among the largest, and error_budget leaves such convolutions floating"
+        )
+    layer = replace(layer, reason=reason, own_error=own.get(layer.name))
+    if difference is None:
+        return layer
+    return replace(layer, relative_error=difference.relative, cosine=difference.cosine)
+
+
+def _errors_json(relative_error: float | None, cosine: float | None) -> dict[str, float | None]:
+    """Returns errors for JSON, which has neither infinite numbers nor NaN."""
+    numbers = {"relative_error": relative_error, "cosine": cosine}
+    return {name: number if number is not None and math.isfinite(number) else None for name, number in numbers.items()}
+
+
+def _table(layers: Sequence[QuantizedLayer], able: Collection[str], errors: Errors) -> dict[str, Any]:
+    """Returns the errors as `minuet quantize --json` writes them. `able`: the layers that can compute in 8 bits."""
+    rows = []
+    for layer in layers:
+        row: dict[str, Any] = {
+            "name": layer.name,
+            "precision": "int8" if layer.is_int8 else "float",
+            "can_be_int8": layer.name in able,
+            "range": layer.range,
+            **_errors_json(layer.relative_error, layer.cosine),
+        }
+        if layer.own_error is not None:
+            row["own_error"] = layer.own_error if math.isfinite(layer.own_error) else None
+        if layer.reason:
+            row["reason"] = layer.reason
+        rows.append(row)
+    outputs = [{"name": name, **_errors_json(each.relative, each.cosine)} for name, each in errors.outputs.items()]
+    return {
+        **_errors_json(errors.all.relative, errors.all.cosine),
+        "int8_convolutions": sum(layer.is_int8 for layer in layers),
+        "layers": rows,
+        "outputs": outputs,
+        **({"notes": errors.notes} if errors.notes else {}),
+    }

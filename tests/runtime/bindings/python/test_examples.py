@@ -18,7 +18,7 @@ def test_page(number):
 
 
 def test_page_has_examples():
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
 
 
 def test_top_readme():

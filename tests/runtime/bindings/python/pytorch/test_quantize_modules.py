@@ -102,6 +102,25 @@ def test_layers_stay_floating():
     assert all(one.range < all_.range for one, all_ in zip(quantized.layers, whole.layers, strict=True))
 
 
+def test_errors_and_a_budget(tmp_path):
+    module, clouds = make_network().eval(), draw_clouds(2)
+    whole = minuet.torch.quantize(module, clouds, compare=True, name="net")
+    assert whole.report["network"] == "net"
+    assert whole.report["clouds"] == [f"{len(cloud.indices)} voxels" for cloud in clouds]
+    assert all(layer.relative_error > 0 and layer.cosine > 0.9 for layer in whole.layers[1:])
+    error = norm = 0.0
+    deployed = Deployed(whole, tmp_path, BATCH)
+    for cloud in clouds:
+        wanted = module(cloud).features.detach().double()
+        (found,) = deployed(cloud.indices, cloud.features)
+        error, norm = error + float((found - wanted).square().sum()), norm + float(wanted.square().sum())
+    assert whole.relative_error == pytest.approx((error / norm) ** 0.5, rel=1e-3)
+    some = minuet.torch.quantize(module, clouds, calibration="mse", error_budget=0.7 * whole.relative_error)
+    assert some.relative_error <= 0.7 * whole.relative_error and some.report is None
+    left = [layer for layer in some.layers[1:] if not layer.is_int8]
+    assert left and all("error_budget leaves" in layer.reason and layer.own_error > 0 for layer in left)
+
+
 class TwoInputs(nn.Module):
     """Takes a dict with coordinates, and with features of two kinds."""
 

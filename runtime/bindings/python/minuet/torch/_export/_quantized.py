@@ -14,8 +14,9 @@ import torch
 from torch import nn
 
 from ..._device import Device
-from ..._quantize import QuantizedLayer
 from ..._quantize import quantize as quantize_network
+from ..._quantize_search import Calibration
+from ..._quantized import QuantizedLayer
 from .._places import context as shared_context
 from . import export, record, root_of
 from ._exported import Exported, safetensors
@@ -30,10 +31,12 @@ class QuantizedExported(Exported):
     """A network of 8 bits that was made of a module. Its weights are those of the floating network.
 
     Attributes:
-        layers: its convolutions, with their ranges and precisions.
+        layers, relative_error, report: as minuet.quantize gives them.
     """
 
     layers: tuple[QuantizedLayer, ...] = ()
+    relative_error: float | None = None
+    report: dict[str, Any] | None = None
 
 
 def quantize(
@@ -41,8 +44,11 @@ def quantize(
     clouds: Iterable[Any],
     path: Any = None,
     *,
-    percentile: float = 100.0,
+    calibration: Calibration | None = None,
+    percentile: float | None = None,
     floating: Collection[str] = (),
+    error_budget: float = 0,
+    compare: bool = False,
     name: str | None = None,
     shape: Sequence[int] | None = None,
     outputs: Sequence[str] | None = None,
@@ -54,18 +60,19 @@ def quantize(
     The module runs on each cloud, and twice on the first, in eval mode and without gradients. The network that export()
     makes of it then runs on these clouds in floating numbers, on the CPU, and the largest magnitudes of its
     convolutions' results become their ranges. Convolutions compute in 8 bits where they can. Clouds should be like
-    those that will be run: numbers beyond a range are limited to it.
-
-    `minuet quantize NAME.json --weights NAME.safetensors` has more: an error budget, and the error layer by layer.
+    those that will be run: numbers beyond a range are limited to it. All clouds are kept in host memory.
 
     Args:
         module: what is quantized. Its train or eval modes are the same afterwards.
         clouds: for each one the argument of the module, or a tuple of its arguments, as the example of export(). The
             network is made of the first one.
         path: a folder. NAME.json, NAME.safetensors and the bundles are written there. None: nothing is written.
-        percentile: per cent of a result's numbers that the range of a cloud holds; 100: all. The largest range of all
-            clouds counts.
+        calibration, percentile: how a range follows from numbers: as for minuet.quantize.
         floating: the names of convolutions that keep floating numbers, as `layers` of the result names them.
+        error_budget: the largest relative error of the outputs, against the network that export() makes; 0: no limit.
+            The convolutions with the largest errors of their own keep floating numbers, as few as needed.
+        compare: the results of all convolutions, and the outputs, are compared with those of that network.
+            minuet.quantize says how many times both make networks run over the clouds.
         name, shape, outputs, archs: as for export().
         dtype: in which the network runs on the clouds, and its dtype by default; None: that of the features.
 
@@ -75,8 +82,7 @@ def quantize(
     Raises:
         ExportError: the module does something that no layer of a network does.
         TypeError: floating is a string.
-        ValueError: there is no cloud, a result is infinite, NaN or beyond all ranges, or percentile is not from 50 to
-            100.
+        ValueError: there is no cloud, or what minuet.quantize raises it for.
     """
     if archs and path is None:
         raise ValueError("archs is given, and bundles need a folder: give path")
@@ -102,12 +108,17 @@ def quantize(
             description=made.text(),
             weights=weights,
             dtype=made.dtype,
+            calibration=calibration,
             percentile=percentile,
             floating=floating,
+            error_budget=error_budget,
+            compare=compare,
             batch_size=batch_size,
         )
     description = json.loads(quantized.description)
-    result = QuantizedExported(made.name, description, made.weights, made.dtype, quantized.layers)
+    result = QuantizedExported(
+        made.name, description, made.weights, made.dtype, quantized.layers, quantized.relative_error, quantized.report
+    )
     if path is not None:
         result.save(path, archs=archs)
     return result
