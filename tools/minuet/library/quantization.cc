@@ -10,6 +10,7 @@
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/library/networks.h"
 #include "tools/minuet/library/outputs.h"
+#include "tools/minuet/library/tensors.h"
 
 namespace minuet::tool {
 namespace {
@@ -224,6 +225,7 @@ class Search {
   /// Runs the floating network, and finds the ranges of all layers.
   llvm::Error calibrate(QuantizationReport& report) {
     say_("running the network in floating numbers");
+    MINUET_ASSIGN(const std::vector<minuet_tensor_info> own, query_outputs(quantizer_.plan()));
     MINUET_ASSIGN(observed_text_, Quantizer::observe(quantizer_.plan()));
     MINUET_ASSIGN(PlanHandle plan, quantizer_.open(observed_text_));
     MINUET_ASSIGN(NetworkRun observed, quantizer_.load(std::move(plan)));
@@ -240,18 +242,14 @@ class Search {
       for (const size_t i : order) {
         if (!magnitudes[i].add(values[i])) return refuse_result(infos[i], cloud, clouds.size());
       }
-      HostOutputs references;
-      for (size_t i = 0; i < infos.size(); ++i) {
-        if (layer_of(infos[i]).empty()) references.push_back(std::move(values[i]));
-      }
-      references_.push_back(std::move(references));
+      // The network's own outputs come first. They may be results of layers, too.
+      values.resize(own.size());
+      references_.push_back(std::move(values));
     }
+    for (const minuet_tensor_info& output : own) report.outputs.push_back({output.name, {}});
     for (size_t i = 0; i < infos.size(); ++i) {
       const llvm::StringRef name = layer_of(infos[i]);
-      if (name.empty()) {
-        report.outputs.push_back({infos[i].name, {}});
-        continue;
-      }
+      if (name.empty()) continue;
       QuantizedLayer layer;
       layer.name = name.str();
       MINUET_ASSIGN(layer.range, checked_range(name, magnitudes[i].range(choice_.method, choice_.percentile),

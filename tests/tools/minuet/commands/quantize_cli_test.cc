@@ -396,6 +396,30 @@ TEST_F(QuantizeCli, NamedLayersStayFloating) {
   for (const auto& [name, layer] : layers) EXPECT_LT(*layer.getNumber("relative_error"), 0.08) << name;
 }
 
+/// An output that is the result of a layer has its error as an output, and as a layer.
+TEST_F(QuantizeCli, ResultsOfLayersMayBeOutputs) {
+  std::string text = kNetwork;
+  text.insert(text.rfind("}]}"), R"(, "output": "y")");
+  text.insert(text.find("\"layers\""), R"("outputs": ["layer:r.conv2", "y"], )");
+  const std::string json = folder_.path("report.json");
+  const Finished finished = minuet({"quantize", folder_.file("outputs.json", text), "--weights", weights_,
+                                    "--clouds", cloud_, "--device", "cpu"},
+                                   {"--output", folder_.path("q.json"), "--json", json});
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  const llvm::json::Object report = json_in(json);
+  const auto layers = layers_of(report);
+  ASSERT_EQ(layers.size(), 10u);
+  const llvm::json::Array& outputs = *report.getArray("outputs");
+  ASSERT_EQ(outputs.size(), 2u);
+  const llvm::json::Object &of_layer = *outputs[0].getAsObject(), &last = *outputs[1].getAsObject();
+  EXPECT_EQ(of_layer.getString("name"), llvm::StringRef("layer:r.conv2"));
+  EXPECT_EQ(last.getString("name"), llvm::StringRef("y"));
+  EXPECT_EQ(of_layer.getNumber("relative_error"), layers.at("r.conv2").getNumber("relative_error"));
+  EXPECT_GT(*of_layer.getNumber("relative_error"), 0);
+  EXPECT_LT(*last.getNumber("relative_error"), 0.08);
+  EXPECT_EQ(report.getArray("notes"), nullptr);
+}
+
 /// A network that has ranges already is calibrated in floating numbers, as the network that it was made of.
 TEST_F(QuantizeCli, AQuantizedNetworkIsQuantizedAnew) {
   const std::string first = folder_.path("first.json"), second = folder_.path("second.json");
