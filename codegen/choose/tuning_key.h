@@ -91,6 +91,7 @@ inline double least_density_of(i64 log4) { return log4 > 0 ? static_cast<double>
 /// that do not matter to an operation keep their defaults.
 struct TuningBucket {
   Operation operation = Operation::Gather;
+  /// Is the type of a layer's input, or the type of the plan for what is not of a layer.
   DType dtype = DType::F32;
   /// Counts the channels of gathered or scattered rows, or of the input of a layer or a GEMM. For the
   /// gradient of a weight, these are the channels of one group.

@@ -141,6 +141,21 @@ std::vector<TunedFamily> tuned_families() {
         }
       }
     }
+    // Layers that multiply 8-bit numbers have candidates and defaults of their own.
+    ConvolutionProblem integers = problem;
+    integers.dtype = DType::F16;
+    integers.input_type = integers.output_type = DType::U8;
+    for (const i32 channels : {16, 32, 64, 128, 256}) {
+      for (const i32 outputs : {channels, 32, 96}) {
+        integers.in_channels = channels;
+        integers.out_channels = outputs;
+        integers.input = {channels, 0};
+        integers.output = integers.residual_input = {outputs, 0};
+        add_fused_defaults(tasks, integers, arch);
+      }
+      std::vector<TuningTask> more = kernel_tasks(integers, arch, Dataflow::Fused, kRows);
+      std::move(more.begin(), more.end(), std::back_inserter(tasks));
+    }
   }
   return tasks;
 }

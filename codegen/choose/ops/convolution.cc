@@ -389,8 +389,9 @@ llvm::Expected<std::vector<Candidate>> convolution_candidates(const ConvolutionP
   }
   const bool is_tuned = tuning != nullptr && tuning->serves(arch) && is_tunable(problem);
   if (is_tuned) {
-    const std::optional<Dataflow> fixed = has_tunable_dataflow(problem) ? wanted : dataflow;
-    return tuned_candidates(TunedChoices(problem, arch, tuning, fixed, means));
+    // A layer of floating numbers may have the bucket in which the dataflow of this one would be.
+    if (!has_tunable_dataflow(problem)) wanted = dataflow;
+    return tuned_candidates(TunedChoices(problem, arch, tuning, wanted, means));
   }
   if (dataflow == Dataflow::Fused) return fused_candidates(problem, arch, means);
   std::vector<Candidate> candidates;

@@ -59,10 +59,13 @@ TEST(Integers, WidePartsOfRowsAreReadAtOnce) {
   EXPECT_EQ(choose_fused(problem, "sm_90a", 20000).fused.input_bytes, 1);
 }
 
-TEST(Integers, HaveTheFusedDataflowAndNoMeasurements) {
+/// Also where a measurement, which there is none of, names the other dataflow.
+TEST(Integers, HaveTheFusedDataflowAndNoMeasuredOne) {
   const ConvolutionProblem problem = integer_problem(64, 64);
-  const TuningSnapshot snapshot = example_snapshot();
-  EXPECT_FALSE(is_tunable(problem));
+  const TuningSnapshot snapshot(example_environment(), {{layer_bucket(Operation::Dataflow, problem, 1000),
+                                                         config_of(Dataflow::GatherGemmScatter)}});
+  EXPECT_TRUE(is_tunable(problem));
+  EXPECT_FALSE(has_tunable_dataflow(problem));
   for (const char* arch : {"", "sm_80", "sm_90a"}) {
     for (const Candidate& candidate : llvm::cantFail(choose_candidates(problem, {arch, &snapshot}))) {
       EXPECT_EQ(dataflow_of(candidate.choice), Dataflow::Fused);

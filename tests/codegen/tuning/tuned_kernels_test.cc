@@ -44,8 +44,8 @@ TEST(TunedKernels, R33_GoldenDigests) {
       {Operation::Gather, "efac3f96370c917c0caa68dc61fe43e58577fcb05e01c34439e189c161697dba"},
       {Operation::Scatter, "1f9c92b11684c32d0125dbb9ede00cd812218dcc8445554a110efa867cb794ae"},
       {Operation::Grouping, "aaa915b9547a15bee5f7df2bb76994381d35a56dbab54e071ef24f4ecf0ef1fe"},
-      {Operation::Fused, "58c08159e68101ee22493194ead6f6ac10602f772e7f0d5c37f86063088d67a1"},
-      {Operation::Dataflow, "f7525a2c034fa7227a036c298a984d38c7a41d6e64f12392f363bacf9a7f3797"},
+      {Operation::Fused, "2b04550dc4cffeb5c7067bc97ded42450b45f33cad39d5370cccb00f49235d3c"},
+      {Operation::Dataflow, "808216f024deaa366b31b5eef68026c3eeccdfcc0f07918a9754f34b81d4657f"},
       {Operation::Gemm, "d5f876f459dd5bb164ea9dad206fe888f72760fb047b24f160e84f3861fb145a"},
       {Operation::Order, "7f8cb78b8939e42ebdfd6bcb3c21dcdf34e9229ada5d1f8fdcd8042afcfd01bf"},
       {Operation::WeightGradient, "11d8fd5f1c1eb1c17ee5a3744f8273d0b2efbdc5e42c954d772235a2fd0eb71d"},
@@ -169,10 +169,11 @@ TEST(TunedKernels, R33_AnEditOfACommentIsNoEditOfACode) {
 /// value that it chooses for layers of any size is in the examples. Stages and blocks follow from the others,
 /// and steps and columns from the channels.
 TEST(TunedKernels, R33_TheExamplesHaveEveryValueOfTheFusedHeuristic) {
-  std::map<std::string, std::set<i64>> values;
+  std::map<std::string, std::set<i64>> values_of[2];  // of floating numbers, and of integers
   for (const TuningTask& task : tuned_examples()) {
     if (task.bucket.operation != Operation::Fused) continue;
-    for (const auto& [name, value] : task.default_config) values[name].insert(value);
+    for (const auto& [name, value] : task.default_config)
+      values_of[is_integer(task.bucket.dtype) ? 1 : 0][name].insert(value);
   }
   std::mt19937 random(7);
   const auto draw = [&](i32 least, i32 most) {
@@ -182,6 +183,9 @@ TEST(TunedKernels, R33_TheExamplesHaveEveryValueOfTheFusedHeuristic) {
     ConvolutionProblem problem =
         example_problem(16 * draw(1, 16), 16 * draw(1, 16), draw(0, 1) == 0 ? DType::F16 : DType::F32);
     problem.residual = draw(0, 1) == 1;
+    const bool has_integers = draw(0, 2) == 0;
+    if (has_integers) problem.input_type = problem.output_type = DType::U8;
+    std::map<std::string, std::set<i64>>& values = values_of[has_integers ? 1 : 0];
     const TuningConfig config =
         config_of(choose_fused(problem, draw(0, 1) == 0 ? "sm_80" : "sm_90a", 1 << draw(6, 20)).fused);
     for (const char* const name :

@@ -257,8 +257,7 @@ TEST_P(TuningTest, FusedKernelsAreTunedBesideAPoolingOfManyOffsets) {
   }
 }
 
-/// The fused kernels of layers with 8-bit tensors are tuned beside those of others, and no dataflow moves
-/// them.
+/// The fused kernels of layers with 8-bit tensors are tuned beside those of others.
 TEST_P(TuningTest, NetworksOf8BitsAreTuned) {
   constexpr const char* kIntegers = R"({"name": "integers", "ndim": 3, "in_channels": 4, "layers": [
     {"op": "block", "name": "a", "out_channels": 16, "kernel_size": 3, "output_range": 4},
