@@ -53,6 +53,13 @@ llvm::Expected<std::vector<VoxelCloud>> read_clouds(const Arguments& arguments, 
   for (const BenchCloud& cloud : clouds_in(clouds, grid, info.in_channels, own)) {
     for (const std::string& note : cloud.notes) llvm::errs() << "minuet: " << note << "\n";
     MINUET_ASSIGN(VoxelCloud voxels, in_file(cloud.name, make_unturned(cloud, voxelizer)));
+    if (voxels.channels != info.in_channels) {
+      return bad_input(
+          "the network takes {0} input channels, but the cloud '{1}' gives {2}: give --in-channels {2} if "
+          "the "
+          "weights are for {2} channels or random",
+          info.in_channels, cloud.name, voxels.channels);
+    }
     all.push_back(std::move(voxels));
   }
   if (llvm::all_of(all, [](const VoxelCloud& voxels) { return voxels.count() == 0; })) {
@@ -115,7 +122,7 @@ llvm::Error quantize_command(const Arguments& arguments) {
   MINUET_ASSIGN(const minuet_dtype dtype, dtype_for(arguments.dtype, session.facts.is_cpu()));
   QuantizationChoice choice;
   MINUET_ASSIGN(choice.method, parse_range_method(arguments.calibration));
-  choice.percentile = arguments.percentile;
+  choice.percentile = arguments.percentile.value_or(choice.percentile);
   choice.error_budget = arguments.error_budget;
   choice.floating = arguments.floating;
   NetworkChoice network = arguments.network;

@@ -141,6 +141,7 @@ llvm::json::Object quantize_json(const QuantizedNetwork& network, const Quantiza
     layers.push_back(std::move(object));
   }
   for (const QuantizationReport::Output& output : report.outputs) {
+    if (!output.has_error) continue;
     llvm::json::Object object = difference_json(output.difference);
     object["name"] = output.name;
     outputs.push_back(std::move(object));
@@ -155,7 +156,7 @@ llvm::json::Object quantize_json(const QuantizedNetwork& network, const Quantiza
   all["description"] = network.device.description;
   all["version"] = version_text();
   all["calibration"] = arguments.calibration;
-  if (arguments.calibration == "percentile") all["percentile"] = arguments.percentile;
+  if (arguments.calibration == "percentile") all["percentile"] = report.percentile;
   if (arguments.error_budget > 0) all["error_budget"] = arguments.error_budget;
   all["networks_run"] = report.runs;
   all["int8_convolutions"] = llvm::count_if(report.layers, [](const auto& layer) { return layer.is_int8; });
@@ -174,6 +175,7 @@ void print_quantization(const QuantizationReport& report, llvm::raw_ostream& out
     if (!layer.reason.empty()) out << "floating: " << layer.name << ", because " << layer.reason << "\n";
   }
   for (const QuantizationReport::Output& output : report.outputs) {
+    if (!output.has_error) continue;
     out << "output " << output.name << ": relative error " << relative_text(output.difference) << ", cosine "
         << cosine_text(output.difference) << "\n";
   }

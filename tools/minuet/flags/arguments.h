@@ -76,7 +76,7 @@ struct Arguments {
   // `minuet quantize` uses the following members.
 
   std::string calibration = "max";
-  double percentile = 99.99;
+  std::optional<double> percentile;
   double error_budget = 0;  ///< Limits the relative error of the outputs. The value 0 means no limit.
   std::vector<std::string> floating;  ///< Names convolutions that keep floating numbers.
   std::string page;  ///< Names the HTML file for the errors layer by layer. An empty string means none.

@@ -68,8 +68,7 @@ void add_quantize(CLI::App& quantize, Arguments& arguments) {
             "how a range follows from numbers: max, percentile or mse")
       ->capture_default_str();
   add_value(quantize, "--percentile", arguments.percentile, "P",
-            "per cent of the numbers that are within the range, for --calibration percentile")
-      ->capture_default_str()
+            "per cent of the numbers that are within the range, for --calibration percentile; default: 99.99")
       ->transform(kNumber)
       ->check(CLI::Range(50.0, 100.0));
   add_value(quantize, "--error-budget", arguments.error_budget, "E",
@@ -98,6 +97,12 @@ llvm::Error check_quantize(const Arguments& arguments) {
   if (kind != ".safetensors" && kind != ".json")
     return bad_input("--output '{0}' must end in .safetensors or .json", arguments.output);
   if (!arguments.page.empty()) MINUET_TRY(check_html("--page", arguments.page));
+  if (arguments.percentile && arguments.calibration != "percentile") {
+    return bad_input(
+        "--percentile is for --calibration percentile, and --calibration is {0}: give that, or leave "
+        "--percentile out",
+        arguments.calibration);
+  }
   const bool has_weights = !arguments.network.weights.empty();
   if (!has_weights && !arguments.random_weights) {
     return bad_input(

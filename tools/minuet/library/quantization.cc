@@ -246,7 +246,8 @@ class Search {
       values.resize(own.size());
       references_.push_back(std::move(values));
     }
-    for (const minuet_tensor_info& output : own) report.outputs.push_back({output.name, {}});
+    for (const minuet_tensor_info& output : own)
+      report.outputs.push_back({output.name, output.element != MINUET_ELEMENT_I32, {}});
     for (size_t i = 0; i < infos.size(); ++i) {
       const llvm::StringRef name = layer_of(infos[i]);
       if (name.empty()) continue;
@@ -410,10 +411,12 @@ llvm::Expected<QuantizationReport> quantize_network(const Session& session, minu
   const double error = report.all_outputs.relative();
   if (choice.error_budget > 0 && !(error <= choice.error_budget)) {
     return bad_input(
-        "the relative error of the outputs is {0}, which is above --error-budget {1} whatever keeps floating "
-        "numbers: give a larger budget, or another --dtype",
+        "the relative error of the outputs is {0}, which is above --error-budget {1} even if all "
+        "convolutions "
+        "stay floating: give a larger budget, or another --dtype",
         real(error), real(choice.error_budget));
   }
+  report.percentile = choice.percentile;
   report.runs = quantizer.runs();
   return report;
 }

@@ -44,6 +44,7 @@ struct QuantizationReport {
   /// output.
   struct Output {
     std::string name;
+    bool has_error = true;  ///< Is false for an output of integers.
     Difference difference;
   };
   std::vector<Output> outputs;
@@ -51,6 +52,7 @@ struct QuantizationReport {
   /// Says for each output that has another number of rows in the quantized network why it has no error.
   std::vector<std::string> notes;
   std::string description;  ///< Holds the JSON text of the quantized network.
+  double percentile = 0;    ///< Is that of the choice.
   int runs = 0;             ///< Counts the networks that were run.
 };
 

@@ -308,9 +308,10 @@ TEST_F(QuantizeCli, WritesAPage) {
 
 TEST_F(QuantizeCli, RangesFollowTheMethod) {
   std::map<std::string, std::map<std::string, llvm::json::Object>> reports;
-  for (const char* const method : {"max", "percentile", "mse"}) {
-    const Finished finished = quantize(
-        {"--calibration", method, "--percentile", "98", "--output", folder_.path("q.json"), "--json", "-"});
+  for (const std::string method : {"max", "percentile", "mse"}) {
+    std::vector<std::string> more{"--calibration", method, "--output", folder_.path("q.json"), "--json", "-"};
+    if (method == "percentile") more.insert(more.end(), {"--percentile", "98"});
+    const Finished finished = quantize(more);
     ASSERT_EQ(finished.code, 0) << finished.err;
     reports[method] = layers_of(json_of(finished.out));
   }
@@ -396,11 +397,12 @@ TEST_F(QuantizeCli, NamedLayersStayFloating) {
   for (const auto& [name, layer] : layers) EXPECT_LT(*layer.getNumber("relative_error"), 0.08) << name;
 }
 
-/// An output that is the result of a layer has its error as an output, and as a layer.
+/// An output that is the result of a layer has its error as an output, and as a layer. An output of integers
+/// has none.
 TEST_F(QuantizeCli, ResultsOfLayersMayBeOutputs) {
   std::string text = kNetwork;
-  text.insert(text.rfind("}]}"), R"(, "output": "y")");
-  text.insert(text.find("\"layers\""), R"("outputs": ["layer:r.conv2", "y"], )");
+  text.insert(text.rfind("}]}"), R"(, "output": "y"}, {"op": "argmax", "output": "labels")");
+  text.insert(text.find("\"layers\""), R"("outputs": ["layer:r.conv2", "labels", "y"], )");
   const std::string json = folder_.path("report.json");
   const Finished finished = minuet({"quantize", folder_.file("outputs.json", text), "--weights", weights_,
                                     "--clouds", cloud_, "--device", "cpu"},
@@ -446,6 +448,10 @@ TEST_F(QuantizeCli, MistakesAreRefused) {
   refused(quantize({"--output", output, "--float", "none"}), "no such convolution: use stem, down");
   refused(quantize({"--output", output, "--calibration", "entropy"}), "is not one of max, percentile, mse");
   refused(quantize({"--output", output, "--percentile", "101"}), "--percentile");
+  refused(quantize({"--output", output, "--percentile", "98"}), "give that, or leave --percentile out");
+  refused(minuet({"quantize", "shape_autoencoder", "--random-weights", "--clouds", cloud_, "--device", "cpu"},
+                 {"--output", folder_.path("q.json"), "--in-channels", "6"}),
+          "the network takes 6 input channels, but the cloud '");
   refused(quantize({"--output", output, "--error-budget", "0"}), "--error-budget");
   for (const char* const number : {"nan", "inf", "1e999"}) {
     const std::string words = "'" + std::string(number) + "' is not a finite number";
