@@ -208,12 +208,14 @@ def main() -> int:
         given.output,
         device=device.info.description, host_cpu=host_cpu(), driver=system.driver, toolkit=system.nvrtc,
         commit=given.commit, minuet=minuet.version(), versions=framework_versions(), network="MinkUNet42", dtype="fp16",
-        repeats=given.repeats, device_counts=counts, batch=given.batch,
+        repeats=given.repeats, device_counts=[], batch=given.batch,
         scenes={name: len(coordinates) for name, coordinates in clouds.items()},
     )  # fmt: skip
     for name in [name for name in FRAMEWORKS if getattr(given, name)] or FRAMEWORKS:
         framework = Framework(name, given, record)
         for count in counts:
+            if count not in record.document["device_counts"]:
+                record.document["device_counts"].append(count)
             record.part(f"{name}, {count}", framework.rows(count))
     return 1 if record.document["failed"] else 0
 

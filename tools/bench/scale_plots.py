@@ -23,13 +23,13 @@ TEXT = {"svg.hashsalt": "minuet", "svg.fonttype": "none", "font.size": 8}
 
 
 def curves(results: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, list[dict[str, Any]]]]:
-    """Returns the rows by (scaling, what), then by framework, mode, cloud and commit, in the order of the devices. Only
-    rows of one result compare."""
+    """Returns the rows by (scaling, what), then by framework, mode, cloud and file, in the order of the devices. Only
+    rows of one file compare."""
     found: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
     for result in results:
         for row in result["rows"]:
             if "wall_ms" in row:
-                name = f"{row['framework']}: {row['mode']}, {row['cloud']}, {result['commit']}"
+                name = f"{row['framework']}: {row['mode']}, {row['cloud']}, {result['file']}"
                 found.setdefault((row["scaling"], row["what"]), {}).setdefault(name, []).append(row)
     for rows_of in found.values():
         for rows in rows_of.values():
@@ -95,7 +95,8 @@ def main() -> None:
     plt.rcParams.update(TEXT)
     drawn = 0
     for folder in given.folders or sorted(path for path in results.iterdir() if path.is_dir()):
-        if found := read(sorted(folder.glob("*.json")))["scales"]:
+        paths = sorted(folder.glob("*.json"))
+        if found := [{**result, "file": path.name} for path in paths for result in read([path])["scales"]]:
             draw(found, folder / "scales.svg")
             drawn += 1
     if not drawn:

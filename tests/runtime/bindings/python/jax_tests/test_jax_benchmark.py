@@ -60,7 +60,6 @@ def test_all_engines_have_the_same_bits():
         assert 0 < row["wall_ms"]["p10"] <= row["wall_ms"]["median"] <= row["wall_ms"]["p90"]
 
 
-@takes_minutes
 def test_engines_run_in_turn():
     rows = rows_of("turns")
     assert [(row["what"], row["mode"]) for row in rows] == [
