@@ -14,7 +14,7 @@ from ._device import Context, Device
 from ._magnitudes import Difference
 from ._plan import Plan
 from ._quantize_search import Calibration, Cloud, Errors, Search
-from ._quantized import Quantized, QuantizedLayer, check_names, with_ranges
+from ._quantized import NAMED, Quantized, QuantizedLayer, check_names, with_ranges
 from ._types import DTYPES, DType
 
 #: Per cent of the numbers that are within a range of "percentile", unless the caller says another number.
@@ -54,10 +54,9 @@ def quantize(
     the same weights is the quantized network. Clouds should be like those that will be run: numbers beyond a range are
     limited to it. `minuet quantize` finds the same ranges and the same convolutions.
 
-    The floating network runs over the clouds once. With error_budget, one of 8 bits does so too, and if its error is
-    above the budget, one more for each convolution that can compute in 8 bits, and for n of these about log2(n) more.
-    With compare, two more do so, or three without error_budget. Both keep the clouds, and the outputs for all of them,
-    in host memory.
+    The floating network runs over the clouds once. error_budget takes one run more, and if the error is then above the
+    budget, about n + log2(n) more, where n convolutions can compute in 8 bits. compare takes two runs more, or three
+    without error_budget. Both keep the clouds, and the outputs for all of them, in host memory.
 
     Args:
         context, device: where the network runs.
@@ -85,12 +84,12 @@ def quantize(
     Raises:
         TypeError: floating is a string.
         ValueError: no cloud has a voxel; a result or an output is infinite or NaN, or a result is beyond all ranges;
-            the error is above the budget whatever keeps floating numbers; or an argument is wrong.
+            the error is above the budget even if all convolutions stay floating; or an argument is wrong.
     """
     check_names(floating)
     calibration, percentile = _checked_calibration(calibration, percentile)
     if not 0 <= error_budget < math.inf:
-        raise ValueError(f"error_budget is {error_budget}: give one above 0, or 0 for no limit")
+        raise ValueError(f"error_budget is {error_budget}: it must be finite and at least 0")
     given = Plan.network(context, name, **network)
     kept = ("dtype", "weights", "seed", "weights_order", "allow_unused", "weights_prefix", "weights_map", "weights_key",
             "dataflow", "allow_non_finite_parameters")  # fmt: skip
@@ -111,7 +110,7 @@ def quantize(
         if not errors.all.relative <= error_budget:
             raise ValueError(
                 f"the relative error of the outputs is {errors.all.relative:.3g}, which is above error_budget "
-                f"{error_budget:g} whatever keeps floating numbers: give a larger budget, or another dtype"
+                f"{error_budget:g} even if all convolutions stay floating: give a larger budget, or another dtype"
             )
     differences = search.compare(quantized) if compare else {}
     quantized = replace(
@@ -141,12 +140,8 @@ def _with_errors(
 ) -> QuantizedLayer:
     """Adds to a layer the reason why it stays floating, and its errors."""
     reason = layer.reason
-    if not layer.is_int8 and not reason:
-        reason = (
-            "floating names it"
-            if layer.name in floating
-            else "its own error is among the largest, and error_budget leaves such convolutions floating"
-        )
+    if reason == NAMED and layer.name not in floating:
+        reason = "its own error is among the largest, and error_budget leaves such convolutions floating"
     layer = replace(layer, reason=reason, own_error=own.get(layer.name))
     if difference is None:
         return layer

@@ -41,8 +41,8 @@ class Network:
         }
 
     def _run(self, features: list[Any], rows: int) -> list[Any]:
-        """Runs what is prepared. The rows of levels that ops make in a run are known afterwards. A run whose outputs
-        have too few of them fails, tells one of their numbers, and is repeated."""
+        """Runs what is prepared. Where ops make levels in a run, the numbers of their rows are known only after it: a
+        run whose outputs have too few rows fails, and is repeated with larger outputs."""
         shapes = [self._shape(number) for number in range(len(self._outputs))]
         made = [number for number, shape in enumerate(shapes) if shape is None]
         for number in made:
@@ -135,7 +135,7 @@ class Search:
             self._ranges[layer] = _checked(layer, magnitudes[name].range(calibration, percentile), calibration)
 
     def describe(self, floating: Collection[str]) -> Quantized:
-        """Describes the network in which all other convolutions compute in 8 bits that can."""
+        """Describes the network in which all convolutions that can, except those in `floating`, compute in 8 bits."""
         return with_ranges(self._plan, self._ranges, floating)
 
     def measure(self, quantized: Quantized) -> Errors:

@@ -13,6 +13,8 @@ from ._network_options import encoded_names
 from ._plan import Plan
 
 LAYER_OUTPUT = "layer:"
+#: Why a convolution of the argument `floating` keeps floating numbers.
+NAMED = "floating names it"
 #: Bytes of the first buffer, which most descriptions fit into.
 _USUAL_BYTES = 1 << 18
 
@@ -103,7 +105,7 @@ def with_ranges(plan: Plan, ranges: Mapping[str, float], floating: Collection[st
     numbers = (ctypes.c_float * len(names))(*ranges.values())
     wanted = [int(name not in floating) for name in names]
     is_int8 = (ctypes.c_int32 * len(names))(*wanted)
-    reasons = [""] * len(names)
+    reasons = [NAMED if name in floating else "" for name in names]
 
     def keep(number: int, reason: bytes, _: Any) -> None:
         reasons[number] = reason.decode("utf-8", "replace")

@@ -171,10 +171,10 @@ def test_a_budget_leaves_the_worst_layers_floating(context, device, clouds):
 
 
 def test_a_budget_that_nothing_keeps(context, cpu, clouds, monkeypatch):
-    """On a GPU, a network that gives the results of its layers too may round otherwise than one that does not."""
+    """All networks seem to have the error 0.5, so that none keeps the budget."""
     monkeypatch.setattr(Difference, "relative", 0.5)
     with pytest.raises(
-        ValueError, match=r"the outputs is 0\.5, which is above error_budget 0\.1 whatever keeps floating"
+        ValueError, match=r"the outputs is 0\.5, which is above error_budget 0\.1 even if all convolutions"
     ):
         quantize_net(context, cpu, clouds, error_budget=0.1)
 
@@ -325,7 +325,9 @@ def test_ranges_of_the_caller(context):
     assert json.loads(quantized.description)["layers"][0]["output_range"] == 2
     assert quantized.layers[0].reason == 'it reads the network\'s input "input", which has floating numbers'
     assert minuet.with_ranges(plan, {"a": 0.0, "b": 1.0}).layers[1].reason.endswith('which has no "output_range"')
-    assert [layer.reason for layer in minuet.with_ranges(plan, {"a": 2.0, "b": 1.0}, ["b"]).layers][1] == ""
+    assert [layer.reason for layer in minuet.with_ranges(plan, {"a": 2.0, "b": 1.0}, ["b"]).layers][
+        1
+    ] == "floating names it"
     made = minuet.Plan.network(context, description=quantized.description).info
     assert (made.convolutions, made.int8_convolutions) == (2, 1)
 
@@ -344,7 +346,7 @@ def test_mistakes(context, device, clouds):
     with pytest.raises(ValueError, match="percentile is given, and calibration is 'mse'"):
         minuet.quantize(context, device, clouds, "minkunet42", channels=CHANNELS, calibration="mse", percentile=99)
     for budget in (-1, math.inf, math.nan):
-        with pytest.raises(ValueError, match="give one above 0, or 0 for no limit"):
+        with pytest.raises(ValueError, match="it must be finite and at least 0"):
             minuet.quantize(context, device, clouds, "minkunet42", channels=CHANNELS, error_budget=budget)
     with pytest.raises(TypeError, match=r"give a list of names, \['stem.0'\]"):
         minuet.quantize(context, device, clouds, "minkunet42", channels=CHANNELS, floating="stem.0")

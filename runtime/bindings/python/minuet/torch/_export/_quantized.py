@@ -58,9 +58,9 @@ def quantize(
     """Makes a network of 8 bits of a trained module, as export() makes one of floating numbers.
 
     The module runs on each cloud, and twice on the first, in eval mode and without gradients. The network that export()
-    makes of it then runs on these clouds in floating numbers, on the CPU, and the largest magnitudes of its
-    convolutions' results become their ranges. Convolutions compute in 8 bits where they can. Clouds should be like
-    those that will be run: numbers beyond a range are limited to it. All clouds are kept in host memory.
+    makes of it then runs on these clouds in floating numbers, on the CPU, and the ranges of its convolutions follow
+    from these results (calibration). Convolutions compute in 8 bits where they can. Clouds should be like those that
+    will be run: numbers beyond a range are limited to it. All clouds are kept in host memory.
 
     Args:
         module: what is quantized. Its train or eval modes are the same afterwards.
