@@ -19,7 +19,7 @@ from ._calls import ParameterForm, Result, alike, call, staged
 from ._cloud import Array, Cloud, build
 from ._flat import Flat
 from ._geometry import FORMAT, Form, Numbers, bytes_for, head_numbers, int_array
-from ._plans import bytes_of
+from ._plans import bytes_of, require_floats
 from ._target import Target, context, current
 
 #: The parameters of a network: by their names, or as one array (Network.flatten, Network.prepare).
@@ -176,8 +176,8 @@ class Network:
         """Runs the network at inference.
 
         Args:
-            parameters: one array for each entry of `parameters`, of any floating-point dtype; or that of flatten() or
-                of prepare().
+            parameters: one array for each entry of `parameters`, float32, float16, bfloat16 or float64; or that of
+                flatten() or of prepare().
             cloud: of pyramid().
             features: one array for each input: [capacity of its level, channels]. Rows of the first level are in the
                 order of the coordinates.
@@ -291,7 +291,7 @@ class Network:
 
         Raises:
             TypeError: they are not given by their names.
-            ValueError: one is missing, is not known or has another shape.
+            ValueError: one is missing, is not known, or has another shape or a dtype that is not floating-point.
         """
         if not isinstance(parameters, Mapping):
             raise TypeError(f"the parameters are of {type(parameters).__name__}: give arrays by their names")
@@ -304,7 +304,7 @@ class Network:
             )
         made = []
         for name, struct in self.parameters.items():
-            array = jnp.asarray(parameters[name])
+            array = require_floats(parameters[name], name)
             if array.shape != struct.shape:
                 raise ValueError(f"{name} has the shape {list(array.shape)}, and {list(struct.shape)} is needed")
             made.append(array)

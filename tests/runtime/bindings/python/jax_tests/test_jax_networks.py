@@ -211,6 +211,8 @@ def test_wrong_operands(generator):
         network({**parameters, "other": x}, cloud, x)
     with pytest.raises(ValueError, match=f"{first} has the shape"):
         network({**parameters, first: x}, cloud, x)
+    with pytest.raises(ValueError, match=f"{first} is int32, and float32, .* is needed"):
+        jax.eval_shape(lambda: network({**parameters, first: parameters[first].astype(np.int32)}, cloud, x))
     with pytest.raises(ValueError, match=r"float32 of the shape \[15, 4\], and float32 \[16, 4\]"):
         network(parameters, cloud, x[1:])
     with pytest.raises(ValueError, match="1 inputs, and 2 arrays"):

@@ -210,6 +210,14 @@ def test_wrong_operands(generator):
         sparse.conv(cloud, "same", x, parameters["down"])
     with pytest.raises(ValueError, match="bias has the shape"):
         sparse.conv(cloud, "same", x, weight, jnp.zeros(3))
+    for dtype in (jnp.int32, bool, jnp.complex64, jnp.float8_e4m3fn):
+        with pytest.raises(ValueError, match=f"the weight is {jnp.dtype(dtype)}, and float32, .* is needed"):
+            jax.eval_shape(lambda d=dtype: sparse.conv(cloud, "same", x, weight.astype(d)))
+    with pytest.raises(ValueError, match=r"bias is int32, and float32, .* is needed"):
+        jax.eval_shape(lambda: sparse.conv(cloud, "same", x, weight, jnp.zeros(8, jnp.int32)))
+    for groups in (0, -1):
+        with pytest.raises(ValueError, match=f"groups is {groups}, and it must be 1 or more"):
+            sparse.conv(cloud, "same", x, weight, groups=groups)
     with pytest.raises(ValueError, match="features are int32"):
         sparse.conv(cloud, "same", x.astype(jnp.int32), weight)
     with pytest.raises(ValueError, match="reduction 'mean' is not known"):
