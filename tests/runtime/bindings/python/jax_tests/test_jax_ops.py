@@ -291,3 +291,10 @@ def test_numbers_of_geometries_as_arrays(array):
 
     assert geometry(array) == geometry(tuple)
     assert hash(geometry(array)) == hash(geometry(tuple))
+
+
+@pytest.mark.parametrize("eps", [0.0, -1.0, float("nan"), float("inf")])
+def test_an_eps_that_is_not_positive(generator, eps):
+    cloud = sparse.pyramid(sparse.Geometry([sparse.Level(50)], {}), cells(generator, 40))
+    with pytest.raises(ValueError, match=f"eps is {eps}, and it must be above 0 and finite"):
+        sparse.batch_norm(cloud, 0, normal(generator, 50, 4), eps=eps)
