@@ -196,6 +196,10 @@ def test_a_network_for_inference_has_no_training(generator):
     cloud = network.pyramid(cells(generator, 10))
     with pytest.raises(ValueError, match="is_trained=True"):
         network.train(values_of(generator, network), cloud, jnp.zeros((16, 4)))
+    parameters = values_of(generator, network)
+    for argument in (0, 1):
+        with pytest.raises(NotImplementedError, match=r"its method train\(\) has gradients"):
+            jax.grad(lambda *pair: network(pair[0], cloud, pair[1]).sum(), argument)(parameters, jnp.zeros((16, 4)))
 
 
 def test_wrong_operands(generator):
