@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, overload
@@ -27,7 +28,8 @@ Parameters: TypeAlias = Mapping[str, Any] | Array
 
 
 class Network:
-    """A network: a shipped one, or one of a description. Hashable by identity, and static under jit.
+    """A network: a shipped one, or one of a description. Hashable by identity, and static under jit. A copy, or what
+    pickle loads, is made from the same arguments, and clouds of the original are not clouds of it.
 
     Args:
         network: the name of a shipped network (minuet.shipped_networks()), or the JSON description as a dict or a text.
@@ -60,6 +62,7 @@ class Network:
         frozen_batch_norms: bool = False,
         recompute_blocks: bool = False,
     ) -> None:
+        self._arguments = copy.deepcopy({name: value for name, value in locals().items() if name != "self"})
         is_name = isinstance(network, str) and not network.lstrip().startswith("{")
         named: dict[str, Any] = {"name": network} if is_name else {"description": network}
         self._plan = Plan.network(
@@ -106,6 +109,9 @@ class Network:
         self.has_new_statistics = bool(self.statistics) and not frozen_batch_norms
         #: Where each parameter lies in the array of flatten().
         self.flat = Flat({name: struct.shape for name, struct in self.parameters.items()})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial(type(self), **self._arguments), ()
 
     @property
     def form(self) -> Form:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import minuet
 import numpy as np
 import pytest
@@ -238,3 +241,21 @@ def test_too_small_capacities(generator):
     assert not result.any()
     with pytest.raises(ValueError, match="PAST_CAPACITY"):
         sparse.check(cloud)
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+def test_copies_of_a_network(generator, again):
+    """They compute the same. A change of the caller's description is in none of them."""
+    layer = {"op": "block", "name": "a", "out_channels": 8, "kernel_size": 3}
+    description = {"name": "n", "ndim": 3, "in_channels": 4, "layers": [layer]}
+    network = sparse.Network(description, [16], dtype="float16", is_trained=True, momentum=0)
+    layer["out_channels"] = 12
+    copied = again(network)
+    parameters, points = values_of(generator, network), cells(generator, 10)
+    x = normal(generator, 16, 4, dtype="float16")
+    results = [
+        (each(parameters, each.pyramid(points), x), each.train(parameters, each.pyramid(points), x))
+        for each in (network, copied)
+    ]
+    assert same_bits(*results)
+    assert copied is not network
