@@ -95,16 +95,26 @@ def call(
     wanted = [*results, *([((workspace,), jnp.uint8)] if workspace else [])]
     structs = [_struct(operands[0], shape, dtype) for shape, dtype in wanted]
 
-    @jax.custom_batching.custom_vmap
+    @jax.custom_jvp
     def run(*arrays: Any) -> tuple[Any, ...]:
         made: Any = jax.ffi.ffi_call(name, tuple(structs))(*arrays, **attributes)
         return tuple(made)
 
-    @run.def_vmap
-    def refuse(*_: Any) -> Any:
+    @run.defjvp
+    def refuse_derivative(*_: Any) -> Any:
+        raise NotImplementedError(
+            "this call of minuet.jax cannot be differentiated: ops have first derivatives in reverse mode alone "
+            "(jax.grad), and a call of a Network is for inference: its method train() has gradients"
+        )
+
+    # Around the refusal, because jax then takes tangents of integers as none, under shard_map too.
+    mapped = jax.custom_batching.custom_vmap(run)
+
+    @mapped.def_vmap
+    def refuse_batch(*_: Any) -> Any:
         raise NotImplementedError(
             "ops of minuet.jax cannot be mapped by jax.vmap: the batch index is the first column of the coordinates, "
             "so put the clouds into one array; for a cloud on each device use jax.shard_map"
         )
 
-    return tuple(run(*operands))[: len(results)]
+    return tuple(mapped(*operands))[: len(results)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._types import CloudStatus, Purpose
 from ._calls import call, repeated, staged
-from ._geometry import Form, Geometry
+from ._geometry import Form, Geometry, require_level
 
 if TYPE_CHECKING:
     from ._network import Network
@@ -50,19 +50,21 @@ class Cloud:
 
     def count(self, level: int) -> Array:
         """Returns the number of voxels of a level, int32 [1]. For a Network only that of level 0 is defined."""
+        level = require_level(level, len(self.form.capacities))
         return self.counts[1 + level : 2 + level]
 
     def capacity(self, level: int) -> int:
         """Returns the number of rows of arrays of a level."""
-        return self.form.capacities[level]
+        return self.form.capacities[require_level(level, len(self.form.capacities))]
 
     def coordinates(self, level: int) -> Array:
         """Returns the coordinates of a level in cells of the first one, int32 [capacity, 1 + axes]. Rows of the first
         level are in the order that was given, and rows past the count are zeros.
 
         Raises:
-            ValueError: the cloud was made for a Network, and the level is not the first one.
+            ValueError: there is no such level, or the cloud was made for a Network, and the level is not the first one.
         """
+        shape = (self.capacity(level), 1 + self.form.ndim)
         if level == 0:  # The library has them in an order of its own.
             return self.points
         if not isinstance(self.geometry, Geometry):
@@ -70,7 +72,6 @@ class Cloud:
                 "the cloud belongs to a Network, which has coordinates of level 0 only: for those of other levels "
                 "describe the levels by minuet.jax.Geometry"
             )
-        shape = (self.capacity(level), 1 + self.form.ndim)
         made = call(
             "minuet_coordinates", [(shape, jnp.int32)], [self.buffer], level=np.int64(level), **self.form.attributes
         )

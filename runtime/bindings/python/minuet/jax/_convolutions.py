@@ -13,7 +13,7 @@ from .. import _abi
 from .._gradients import ParameterGradients
 from ._calls import alike, call
 from ._cloud import Array, Cloud
-from ._plans import Op, dtype_of, require_features, require_geometry, run
+from ._plans import Op, dtype_of, require_features, require_floats, require_geometry, run
 from ._target import Target, context, current
 
 
@@ -32,8 +32,8 @@ def conv(
     Args:
         x: [capacity of the input's level, channels], float32, float16 or bfloat16.
         weight: [offsets, channels / groups, output channels], or with one axis for each of the kernel's sizes in
-            place of the offsets. Of any floating-point dtype; it is rounded to that of x.
-        bias: [output channels].
+            place of the offsets. float32, float16, bfloat16 or float64; it is rounded to the dtype of x.
+        bias: [output channels], of the same dtypes.
         transposed: whether the convolution leads from the coarser level to the finer one.
 
     Returns:
@@ -43,7 +43,9 @@ def conv(
     geometry = require_geometry(cloud)
     _, item = geometry.map(map)
     x = require_features(cloud, f"the convolution over {map!r}", x, item.coarse if transposed else item.fine)
-    weight = jnp.asarray(weight)
+    weight = require_floats(weight, "the weight")
+    if groups < 1:
+        raise ValueError(f"groups is {groups}, and it must be 1 or more")
     volume = geometry.volume(map)
     if weight.ndim < 3 or int(np.prod(weight.shape[:-2])) != volume or weight.shape[-2] * groups != x.shape[1]:
         raise ValueError(
@@ -52,7 +54,7 @@ def conv(
         )
     weight = weight.reshape(volume, *weight.shape[-2:])
     if bias is not None:
-        bias = jnp.asarray(bias)
+        bias = require_floats(bias, "bias")
         if bias.shape != weight.shape[-1:]:
             raise ValueError(f"bias has the shape {list(bias.shape)}, and {list(weight.shape[-1:])} is needed")
     op = Op(geometry, map, dtype_of(x), x.shape[1], weight.shape[-1], groups, transposed, bias is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -79,7 +80,8 @@ def kernel_numbers(item: Map, ndim: int) -> tuple[list[int], list[int]]:
 
 
 def _fixed(value: Any) -> Any:
-    """Returns a value that can be a key: sequences become tuples."""
+    """Returns a value that can be a key: sequences and arrays become tuples."""
+    value = value.tolist() if hasattr(value, "tolist") else value
     return (
         tuple(_fixed(item) for item in value) if isinstance(value, Sequence) and not isinstance(value, str) else value
     )
@@ -87,6 +89,25 @@ def _fixed(value: Any) -> Any:
 
 def _with_tuples(item: Any) -> Any:
     return replace(item, **{name: _fixed(getattr(item, name)) for name in item.__dataclass_fields__})
+
+
+def _require_positive(item: Level | Map, ndim: int, what: str) -> None:
+    for name in ("stride", "kernel_size", "dilation"):
+        given = getattr(item, name, None)
+        if given is not None and min(axes(given, ndim, name)) < 1:
+            raise ValueError(f"the {name} of {what} is {given}, and each of its numbers must be 1 or more")
+
+
+def require_level(level: int, levels: int) -> int:
+    """Returns the number of a level.
+
+    Raises:
+        ValueError: there is no such level.
+    """
+    number = operator.index(level)
+    if not 0 <= number < levels:
+        raise ValueError(f"level is {number}, and it must be 0 to {levels - 1}")
+    return number
 
 
 @dataclass(frozen=True)
@@ -169,9 +190,18 @@ class Geometry:
         def keep(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
+        if not 1 <= ndim <= MOST_AXES:
+            raise ValueError(f"ndim is {ndim}, and it must be 1 to {MOST_AXES}")
+        if pairs_per_row is not None and not pairs_per_row > 0:  # NaN is not, either.
+            raise ValueError(f"pairs_per_row is {pairs_per_row}, and it must be above 0")
         keep("levels", tuple(_with_tuples(level) for level in levels))
         keep("ndim", ndim)
-        named = {name: self._kept(_with_tuples(item)) for name, item in maps.items()}
+        named = {name: _with_tuples(item) for name, item in maps.items()}
+        for number, level in enumerate(self.levels):
+            _require_positive(level, ndim, f"level {number}")
+        for name, item in named.items():
+            _require_positive(item, ndim, f"the map {name!r}")
+        named = {name: self._kept(item) for name, item in named.items()}
         # Names of equal maps share one, which serves the purposes of all.
         purposes: dict[Map, Purpose] = {}
         for item in named.values():
@@ -219,7 +249,7 @@ class Geometry:
 
     def tensor_stride(self, level: int) -> Numbers:
         """Returns the step between neighbouring cells of a level, in cells of the first one."""
-        strides = [1] * self.ndim
+        strides, level = [1] * self.ndim, require_level(level, len(self.levels))
         while level >= 0:
             own = axes(self.levels[level].stride, self.ndim, "stride")
             strides = [one * two for one, two in zip(strides, own, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, overload
@@ -19,7 +20,7 @@ from ._calls import ParameterForm, Result, alike, call, staged
 from ._cloud import Array, Cloud, build
 from ._flat import Flat
 from ._geometry import FORMAT, Form, Numbers, bytes_for, head_numbers, int_array
-from ._plans import bytes_of
+from ._plans import bytes_of, require_floats
 from ._target import Target, context, current
 
 #: The parameters of a network: by their names, or as one array (Network.flatten, Network.prepare).
@@ -27,7 +28,8 @@ Parameters: TypeAlias = Mapping[str, Any] | Array
 
 
 class Network:
-    """A network: a shipped one, or one of a description. Hashable by identity, and static under jit.
+    """A network: a shipped one, or one of a description. Hashable by identity, and static under jit. A copy, or what
+    pickle loads, is made from the same arguments, and clouds of the original are not clouds of it.
 
     Args:
         network: the name of a shipped network (minuet.shipped_networks()), or the JSON description as a dict or a text.
@@ -60,6 +62,7 @@ class Network:
         frozen_batch_norms: bool = False,
         recompute_blocks: bool = False,
     ) -> None:
+        self._arguments = copy.deepcopy({name: value for name, value in locals().items() if name != "self"})
         is_name = isinstance(network, str) and not network.lstrip().startswith("{")
         named: dict[str, Any] = {"name": network} if is_name else {"description": network}
         self._plan = Plan.network(
@@ -106,6 +109,9 @@ class Network:
         self.has_new_statistics = bool(self.statistics) and not frozen_batch_norms
         #: Where each parameter lies in the array of flatten().
         self.flat = Flat({name: struct.shape for name, struct in self.parameters.items()})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial(type(self), **self._arguments), ()
 
     @property
     def form(self) -> Form:
@@ -176,8 +182,8 @@ class Network:
         """Runs the network at inference.
 
         Args:
-            parameters: one array for each entry of `parameters`, of any floating-point dtype; or that of flatten() or
-                of prepare().
+            parameters: one array for each entry of `parameters`, float32, float16, bfloat16 or float64; or that of
+                flatten() or of prepare().
             cloud: of pyramid().
             features: one array for each input: [capacity of its level, channels]. Rows of the first level are in the
                 order of the coordinates.
@@ -291,7 +297,7 @@ class Network:
 
         Raises:
             TypeError: they are not given by their names.
-            ValueError: one is missing, is not known or has another shape.
+            ValueError: one is missing, is not known, or has another shape or a dtype that is not floating-point.
         """
         if not isinstance(parameters, Mapping):
             raise TypeError(f"the parameters are of {type(parameters).__name__}: give arrays by their names")
@@ -304,7 +310,7 @@ class Network:
             )
         made = []
         for name, struct in self.parameters.items():
-            array = jnp.asarray(parameters[name])
+            array = require_floats(parameters[name], name)
             if array.shape != struct.shape:
                 raise ValueError(f"{name} has the shape {list(array.shape)}, and {list(struct.shape)} is needed")
             made.append(array)

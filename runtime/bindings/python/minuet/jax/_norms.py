@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -62,6 +63,12 @@ def _workspace(norm: _Norm, target: Target) -> int:
     return max(1, BatchNorm(context(), norm.channels, dtype=norm.dtype, eps=norm.eps).bytes(target.arch, norm.rows))
 
 
+def require_eps(eps: float) -> None:
+    """Raises an error if eps is not a positive number."""
+    if not 0 < eps < math.inf:
+        raise ValueError(f"eps is {eps}, and it must be above 0 and finite, because a variance may be 0")
+
+
 def norm_operands(
     cloud: Cloud, level: int, x: Any, weight: Any, bias: Any, statistics: Statistics | None, residual: Any
 ) -> tuple[Array, Array, Array, Statistics | None, Array | None]:
@@ -118,12 +125,14 @@ def batch_norm(
         weight, bias: [channels]; None: 1 and 0.
         statistics: the running statistics before this batch.
         momentum: the share of this batch in the running statistics, at most 1; with 0 they stay as they are.
+        eps: is added to variances; above 0.
         residual: as x.
         axis_name: the axis of a mesh (jax.shard_map) over which the shards share statistics.
 
     Returns:
         The result, and the running statistics behind this batch where some were given.
     """
+    require_eps(eps)
     x, weight, bias, old, residual = norm_operands(cloud, level, x, weight, bias, statistics, residual)
     if old is not None and not 0 <= momentum <= 1:
         raise ValueError(f"momentum is {momentum}, and it must be between 0 and 1")

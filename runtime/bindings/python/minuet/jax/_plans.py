@@ -27,6 +27,18 @@ def dtype_of(features: Any) -> DType:
     return found
 
 
+def require_floats(values: Any, what: str) -> Array:
+    """Returns parameters as an array.
+
+    Raises:
+        ValueError: they have a dtype that the library does not read.
+    """
+    array = jnp.asarray(values)
+    if str(array.dtype) not in ("float32", "float16", "bfloat16", "float64"):
+        raise ValueError(f"{what} is {array.dtype}, and float32, float16, bfloat16 or float64 is needed: convert it")
+    return array
+
+
 @dataclass(frozen=True)
 class Op:
     """A convolution or a pooling on one map of a geometry.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 
@@ -26,7 +26,8 @@ class Target:
         return [self.arch] if self.with_kernels and self.arch != "cpu" else []
 
 
-_named = threading.local()
+# Part of the keys of jax's caches, so that a function is traced for each target by itself. None: none is named.
+_named: Any = jax.make_user_context(None)
 
 
 @functools.cache
@@ -44,21 +45,18 @@ def _default(backend: str) -> Target:
 
 def current() -> Target:
     """Returns the target of this thread: that of target(), or the device that jax uses by default."""
-    found: Target | None = getattr(_named, "target", None)
+    found: Target | None = _named.value
     return found or _default(jax.default_backend())
 
 
 @contextlib.contextmanager
 def target(arch: str, *, with_kernels: bool = True) -> Iterator[None]:
-    """Names the GPU for which programs are traced within the block, which need not be there.
+    """Names the GPU for which programs are traced within the block, which need not be there. A function that was traced
+    for another target is traced anew.
 
     Args:
         arch: such as "sm_90a"; "cpu" for none.
         with_kernels: whether the programs carry the kernels, so that a process that loads an export compiles nothing.
     """
-    before = getattr(_named, "target", None)
-    _named.target = Target(arch, with_kernels)
-    try:
+    with _named(Target(arch, with_kernels)):
         yield
-    finally:
-        _named.target = before

@@ -25,7 +25,7 @@ from ._cloud import Array, Cloud
 from ._convolutions import conv
 from ._geometry import Geometry, Numbers
 from ._network import Network as NetworkFunction
-from ._norms import Statistics, batch_norm, norm_operands
+from ._norms import Statistics, batch_norm, norm_operands, require_eps
 
 require_version("minuet.jax.nn", "flax", flax.__version__, (0, 12))
 
@@ -84,7 +84,7 @@ class BatchNorm(nnx.Module):
         num_features: channels.
         use_running_average: whether it normalizes by the running statistics, which then do not change.
         momentum: the share of the old running statistics in the new ones, as in flax. Variances are unbiased.
-        epsilon: is added to variances.
+        epsilon: is added to variances; above 0.
         relu: whether a ReLU follows.
         axis_name: the axis of a mesh (jax.shard_map) over which the shards share statistics.
         rngs: as flax's modules have it. It is not needed: scales begin as 1, and biases as 0.
@@ -102,6 +102,7 @@ class BatchNorm(nnx.Module):
         axis_name: Hashable = None,
         rngs: nnx.Rngs | None = None,
     ) -> None:
+        require_eps(epsilon)
         self.level, self.use_running_average, self.momentum = level, use_running_average, momentum
         self.epsilon, self.relu, self.axis_name = epsilon, relu, axis_name
         self.scale, self.bias = (nnx.Param(make(num_features, jnp.float32)) for make in (jnp.ones, jnp.zeros))

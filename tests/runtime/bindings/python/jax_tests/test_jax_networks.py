@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import minuet
 import numpy as np
 import pytest
@@ -196,6 +199,10 @@ def test_a_network_for_inference_has_no_training(generator):
     cloud = network.pyramid(cells(generator, 10))
     with pytest.raises(ValueError, match="is_trained=True"):
         network.train(values_of(generator, network), cloud, jnp.zeros((16, 4)))
+    parameters = values_of(generator, network)
+    for argument in (0, 1):
+        with pytest.raises(NotImplementedError, match=r"its method train\(\) has gradients"):
+            jax.grad(lambda *pair: network(pair[0], cloud, pair[1]).sum(), argument)(parameters, jnp.zeros((16, 4)))
 
 
 def test_wrong_operands(generator):
@@ -211,6 +218,8 @@ def test_wrong_operands(generator):
         network({**parameters, "other": x}, cloud, x)
     with pytest.raises(ValueError, match=f"{first} has the shape"):
         network({**parameters, first: x}, cloud, x)
+    with pytest.raises(ValueError, match=f"{first} is int32, and float32, .* is needed"):
+        jax.eval_shape(lambda: network({**parameters, first: parameters[first].astype(np.int32)}, cloud, x))
     with pytest.raises(ValueError, match=r"float32 of the shape \[15, 4\], and float32 \[16, 4\]"):
         network(parameters, cloud, x[1:])
     with pytest.raises(ValueError, match="1 inputs, and 2 arrays"):
@@ -232,3 +241,21 @@ def test_too_small_capacities(generator):
     assert not result.any()
     with pytest.raises(ValueError, match="PAST_CAPACITY"):
         sparse.check(cloud)
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+def test_copies_of_a_network(generator, again):
+    """They compute the same. A change of the caller's description is in none of them."""
+    layer = {"op": "block", "name": "a", "out_channels": 8, "kernel_size": 3}
+    description = {"name": "n", "ndim": 3, "in_channels": 4, "layers": [layer]}
+    network = sparse.Network(description, [16], dtype="float16", is_trained=True, momentum=0)
+    layer["out_channels"] = 12
+    copied = again(network)
+    parameters, points = values_of(generator, network), cells(generator, 10)
+    x = normal(generator, 16, 4, dtype="float16")
+    results = [
+        (each(parameters, each.pyramid(points), x), each.train(parameters, each.pyramid(points), x))
+        for each in (network, copied)
+    ]
+    assert same_bits(*results)
+    assert copied is not network

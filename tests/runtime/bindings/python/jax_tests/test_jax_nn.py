@@ -160,6 +160,11 @@ def test_a_momentum_of_one_keeps_the_statistics(generator):
     assert not same_bits(other.get_parameters(), before)
 
 
+def test_an_epsilon_of_zero():
+    with pytest.raises(ValueError, match="eps is 0, and it must be above 0"):
+        sparse.nn.BatchNorm(0, 5, epsilon=0)
+
+
 @pytest.mark.parametrize("momentum", [-0.5, 1.5])
 def test_a_momentum_out_of_range(generator, momentum):
     cloud = sparse.pyramid(GEOMETRY, cells(generator, 50))

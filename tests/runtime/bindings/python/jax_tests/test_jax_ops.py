@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -235,3 +237,64 @@ def test_coordinates_and_counts(generator):
     assert cloud.is_used(1).sum() == used
     assert geometry.tensor_stride(1) == (2, 1, 4)
     assert coarse.shape == (50, 1 + ndim)
+
+
+@pytest.mark.parametrize("level", [-1, 2])
+def test_levels_that_are_not_there(generator, level):
+    geometry = sparse.Geometry([sparse.Level(50), sparse.Level(50, 0, 2)], {}, batch_size=2)
+    cloud, x = sparse.pyramid(geometry, cells(generator, 40)), normal(generator, 50, 4)
+    for function in (
+        cloud.count,
+        cloud.capacity,
+        cloud.coordinates,
+        cloud.is_used,
+        geometry.tensor_stride,
+        lambda level: sparse.batch_norm(cloud, level, x),
+        lambda level: sparse.global_pool(cloud, level, x),
+        lambda level: sparse.to_dense(cloud, level, x, (4, 4, 4), 2),
+    ):
+        with pytest.raises(ValueError, match=f"level is {level}, and it must be 0 to 1"):
+            function(level)
+
+
+@pytest.mark.parametrize("zero", [0, (2, 0, 2), -1])
+def test_numbers_of_geometries_that_are_not_positive(zero):
+    levels = [sparse.Level(8), sparse.Level(8, 0, 2)]
+    match = "and each of its numbers must be 1 or more"
+    for name in ("stride", "kernel_size", "dilation"):
+        with pytest.raises(ValueError, match=f"the {name} of level 1 is .*{match}"):
+            sparse.Geometry([levels[0], sparse.Level(8, 0, **{"kernel_size": 3, name: zero})], {})
+    for name, describe in itertools.product(("kernel_size", "dilation"), (sparse.conv_map, sparse.pool_map)):
+        with pytest.raises(ValueError, match=f"the {name} of the map 'down' is .*{match}"):
+            sparse.Geometry(levels, {"down": describe(0, 1, **{"kernel_size": 3, name: zero})})
+
+
+def test_options_of_geometries_that_are_refused():
+    for ndim in (0, 5):
+        with pytest.raises(ValueError, match=f"ndim is {ndim}, and it must be 1 to 4"):
+            sparse.Geometry([sparse.Level(8)], {}, ndim=ndim)
+    for pairs in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match=f"pairs_per_row is {pairs}, and it must be above 0"):
+            sparse.Geometry([sparse.Level(8)], {}, pairs_per_row=pairs)
+
+
+@pytest.mark.parametrize("array", [np.array, jnp.array])
+def test_numbers_of_geometries_as_arrays(array):
+    def geometry(make):
+        return sparse.Geometry(
+            [sparse.Level(8), sparse.Level(8, 0, make([2, 1, 4]))],
+            {
+                "sizes": sparse.conv_map(0, 1, kernel_size=make([3, 1, 2]), padding=make([1, 0, 0])),
+                "offsets": sparse.conv_map(0, 0, offsets=make([[0, 0, 0], [1, 0, -1]])),
+            },
+        )
+
+    assert geometry(array) == geometry(tuple)
+    assert hash(geometry(array)) == hash(geometry(tuple))
+
+
+@pytest.mark.parametrize("eps", [0.0, -1.0, float("nan"), float("inf")])
+def test_an_eps_that_is_not_positive(generator, eps):
+    cloud = sparse.pyramid(sparse.Geometry([sparse.Level(50)], {}), cells(generator, 40))
+    with pytest.raises(ValueError, match=f"eps is {eps}, and it must be above 0 and finite"):
+        sparse.batch_norm(cloud, 0, normal(generator, 50, 4), eps=eps)

@@ -16,6 +16,7 @@ sparse = pytest.importorskip("minuet.jax", exc_type=ImportError)
 
 from jax.sharding import PartitionSpec as P  # noqa: E402
 from jax_problems import cells, normal, same_bits, values_of  # noqa: E402
+from minuet.jax._target import Target, current  # noqa: E402
 
 WIDTHS = [8, 8, 8, 8, 16, 16, 8, 8, 8]
 
@@ -32,8 +33,8 @@ def custom_calls(text):
     return found
 
 
-def traced_anew(function, network):
-    """Returns a jitted function. One function would be traced once, for the target of the first trace."""
+def jitted(function, network):
+    """Returns a jitted function of its own."""
     return jax.jit(lambda *given: function(network, *given))
 
 
@@ -65,9 +66,9 @@ def test_calls_have_no_operands_of_the_program(problem, function):
     network, parameters, points, x = problem
     flat, count = network.flatten(parameters), np.array([70], np.int32)
     given = (flat, points, count, x)
-    expected = traced_anew(function, network)(*given)
+    expected = jitted(function, network)(*given)
     with sparse.target("sm_90a", with_kernels=False):
-        compiled = traced_anew(function, network).lower(*given).compile()
+        compiled = jitted(function, network).lower(*given).compile()
     calls = custom_calls(compiled.as_text())
     assert [target for target, _ in calls].count("minuet_pyramid") == 1
     assert len(calls) == (2 if function is infer else 3)
@@ -85,7 +86,7 @@ def test_programs_for_the_cpu_copy_nothing(problem):
     """A program for a GPU, which is compiled here where there is one, reads the parameters alone from its arguments."""
     network, parameters, points, x = problem
     given = (network.flatten(parameters), points, np.array([70], np.int32), x)
-    calls = custom_calls(traced_anew(infer, network).lower(*given).compile().as_text())
+    calls = custom_calls(jitted(infer, network).lower(*given).compile().as_text())
     assert sum("parameter(" in body for _, operands in calls for body in operands) == (
         4 if jax.default_backend() == "cpu" else 1
     )
@@ -97,7 +98,7 @@ def test_under_shard_map(problem):
     mesh = jax.make_mesh((1,), ("clouds",), axis_types=(jax.sharding.AxisType.Auto,))
     flat = network.flatten(parameters)
     given = (flat, points, np.array([70], np.int32), x)
-    expected = traced_anew(gradient, network)(*given)
+    expected = jitted(gradient, network)(*given)
 
     def step(*given):
         new, (result, statistics, status) = gradient(network, *given)
@@ -128,7 +129,7 @@ def test_results_that_are_donated_again_keep_their_memory(problem):
         return infer(network, prepared, points, count, x)
 
     again = jax.jit(run, donate_argnames="last", keep_unused=True)
-    expected, _ = traced_anew(infer, network)(parameters, points, count, x)
+    expected, _ = jitted(infer, network)(parameters, points, count, x)
     last = jax.tree.map(
         lambda kind: jnp.zeros(kind.shape, kind.dtype), jax.eval_shape(run, prepared, points, count, x, None)
     )
@@ -138,3 +139,31 @@ def test_results_that_are_donated_again_keep_their_memory(problem):
         assert [array.unsafe_buffer_pointer() for array in last] == places
         assert same_bits(last[0], expected)
     sparse.check(last[1])
+
+
+def test_each_target_has_a_trace_of_its_own(problem):
+    """Whatever a function was traced for before."""
+    network, parameters, points, x = problem
+    given = (network.flatten(parameters), points, np.array([70], np.int32), x)
+
+    def text(function):
+        with sparse.target("sm_90a", with_kernels=False):
+            return function.trace(*given).lower(lowering_platforms=("cuda",)).as_text()
+
+    first, last = jitted(gradient, network), jitted(gradient, network)
+    for_gpu = text(first)
+    for_cpu = last.trace(*given).lower(lowering_platforms=("cpu",)).as_text()
+    assert for_gpu != for_cpu
+    expected = last(*given)
+    assert text(last) == for_gpu
+    assert first.trace(*given).lower(lowering_platforms=("cpu",)).as_text() == for_cpu
+    assert same_bits(first(*given), expected)
+
+
+def test_a_target_is_that_of_its_block():
+    with sparse.target("sm_90a"):
+        with pytest.raises(KeyError), sparse.target("sm_80", with_kernels=False):
+            assert current() == Target("sm_80")
+            raise KeyError
+        assert current() == Target("sm_90a", with_kernels=True)
+    assert current() == Target("cpu") or jax.default_backend() == "gpu"
