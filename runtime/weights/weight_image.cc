@@ -82,16 +82,15 @@ void WeightImage::write(const std::vector<float>& weight, char* image) const {
   for (i32 vector = 0; vector < shape.stage_vectors; ++vector) {
     places.push_back(fused_places_of_vector(*fused, vector));
   }
-  std::vector<float> values;
-  values.reserve(places.size() * 4 * static_cast<std::size_t>(per_word));
+  std::vector<float> values(places.size() * 4 * static_cast<std::size_t>(per_word));
   for (i32 number = 0; number < shape.stages; ++number) {
     const FusedStage stage = fused_stage(*fused, shape, static_cast<u32>(number));
-    values.clear();
+    float* value = values.data();
     for (const FusedPlacesOfVector& vector : places) {
       for (i32 word = 0; word < 4; ++word) {
         for (i32 element = 0; element < per_word; ++element) {
           const i64 source = fused_weight_at(*fused, shape, stage, vector, word, element);
-          values.push_back(source < 0 ? 0.0f : weight[source]);
+          *value++ = source < 0 ? 0.0f : weight.data()[source];
         }
       }
     }

@@ -70,16 +70,37 @@ constexpr FusedSpec shortcut_of(FusedSpec spec) {
   return spec;
 }
 
+/// Calls visit() for every element of an image, in their order, with the place of its weight as
+/// fused_weight_of() has it. Without optimization that function takes long, because it looks for the stage
+/// and the vector of each element.
+template <class Visit>
+void for_each_weight_of(const FusedImage& layout, const Visit& visit) {
+  const FusedImageShape shape = fused_image_shape(layout);
+  const i32 per_word = 4 / dtype_bytes(layout.io);
+  for (i32 number = 0; number < shape.stages; ++number) {
+    const FusedStage stage = fused_stage(layout, shape, static_cast<u32>(number));
+    for (i32 vector = 0; vector < shape.stage_vectors; ++vector) {
+      const FusedPlacesOfVector places = fused_places_of_vector(layout, vector);
+      for (i32 word = 0; word < 4; ++word) {
+        for (i32 element = 0; element < per_word; ++element) {
+          visit(fused_weight_at(layout, shape, stage, places, word, element));
+        }
+      }
+    }
+  }
+}
+
 /// The image of operands [volume][in_channels][out_channels].
 inline std::vector<char> fused_image(const FusedSpec& spec, const std::vector<float>& operands) {
   const std::vector<char> stored = encode(spec.io, operands);
   const FusedImage layout = image_of(spec);
-  const i64 element = dtype_bytes(spec.io), count = fused_image_bytes(layout) / element;
-  std::vector<char> image(static_cast<size_t>(count * element));
-  for (i64 i = 0; i < count; ++i) {
-    const i64 source = fused_weight_of(layout, i);
-    if (source >= 0) std::memcpy(image.data() + i * element, stored.data() + source * element, element);
-  }
+  const i64 element = dtype_bytes(spec.io);
+  std::vector<char> image(static_cast<size_t>(fused_image_bytes(layout)));
+  char* target = image.data();
+  for_each_weight_of(layout, [&](i64 source) {
+    if (source >= 0) std::memcpy(target, stored.data() + source * element, static_cast<size_t>(element));
+    target += element;
+  });
   return image;
 }
 

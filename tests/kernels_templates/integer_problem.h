@@ -176,11 +176,11 @@ inline std::vector<char> IntegerProblem::image_of_weights(const FusedSpec& spec,
   const FusedImage layout = image_of(spec);
   if (!is_integer(layout.io)) return fused_image(spec, round_to(spec.io, weights));
   std::vector<char> image(static_cast<size_t>(fused_image_bytes(layout)), 0);
-  for (i64 i = 0; i < fused_image_bytes(layout); ++i) {
-    const i64 source = fused_weight_of(layout, i);
-    if (source < 0) continue;
-    image[static_cast<size_t>(i)] = static_cast<char>(static_cast<int>(weights[static_cast<size_t>(source)]));
-  }
+  char* target = image.data();
+  for_each_weight_of(layout, [&](i64 source) {
+    if (source >= 0) *target = static_cast<char>(static_cast<int>(weights[static_cast<size_t>(source)]));
+    ++target;
+  });
   return image;
 }
 
@@ -194,10 +194,12 @@ inline std::vector<i64> IntegerProblem::sums_of(i64 position, i32 offset, i32 en
     const u32 mask = map.masks[static_cast<size_t>(k / 32 * map.row_stride + position)];
     if ((mask >> k % 32 & 1u) == 0) continue;
     const i64 source = map.rows[static_cast<size_t>(k * map.row_stride + position)];
+    // The innermost loop has pointers, because an access to a vector takes long without optimization.
+    i64* const sum = sums.data();
     for (i64 c = 0; c < in; ++c) {
       const i64 x = features[static_cast<size_t>(source * in + c)];
       const float* const factors = numbers + ((k - offset) * in + c) * out;
-      for (i64 o = 0; o < out; ++o) sums[static_cast<size_t>(o)] += x * static_cast<i64>(factors[o]);
+      for (i64 o = 0; o < out; ++o) sum[o] += x * static_cast<i64>(factors[o]);
     }
   }
   return sums;
@@ -254,21 +256,24 @@ inline void IntegerProblem::expect() {
 /// Integers may differ by `steps`.
 inline std::string difference_of(StoredRows& output, StoredRows& expected, i64 count, i64 padded,
                                  float steps = 0) {
+  constexpr char zeros[4] = {};
+  const auto bytes = static_cast<size_t>(dtype_bytes(output.type));
   for (i64 row = 0; row < count + padded + 2; ++row) {
     for (i64 c = 0; c < output.ld; ++c) {
-      const std::string at = "row " + std::to_string(row) + ", channel " + std::to_string(c) + ": ";
       const bool is_written = row < count + padded && c < output.channels;
+      const auto text = [&](const std::string& what) {
+        return "row " + std::to_string(row) + ", channel " + std::to_string(c) + ": " + what;
+      };
       if (!is_written) {
-        if (!output.is_untouched(row, c)) return at + "written, and it must not be";
+        if (!output.is_untouched(row, c)) return text("written, and it must not be");
         continue;
       }
-      const std::vector<char> zeros(static_cast<size_t>(dtype_bytes(output.type)), 0);
-      const char* const wanted = row < count ? expected.at(row, c) : zeros.data();
-      if (std::memcmp(output.at(row, c), wanted, zeros.size()) == 0) continue;
+      const char* const wanted = row < count ? expected.at(row, c) : zeros;
+      if (std::memcmp(output.at(row, c), wanted, bytes) == 0) continue;
       const bool may_differ = steps > 0 && is_integer(output.type) && row < count;
       if (may_differ && std::abs(number_at(output, row, c) - number_at(expected, row, c)) <= steps) continue;
-      return at + std::to_string(number_at(output, row, c)) + " where " +
-             (row < count ? std::to_string(number_at(expected, row, c)) : "zero") + " is expected";
+      return text(std::to_string(number_at(output, row, c)) + " where " +
+                  (row < count ? std::to_string(number_at(expected, row, c)) : "zero") + " is expected");
     }
   }
   return "";

@@ -251,18 +251,23 @@ void for_each_layout(DType dtype, const Visit& visit) {
   }
 }
 
+/// Returns the image that the host writes. It is the reference; the fused kernels are tested with such
+/// images. `values` is the weight in the order [volume][in_channels / groups][launches * out_channels].
+std::vector<char> image_on_host(const FusedImage& layout, const std::vector<float>& values) {
+  const WeightImage image{layout.io, static_cast<i64>(values.size()), layout};
+  std::vector<char> bytes(static_cast<std::size_t>(image.bytes()));
+  image.write(values, bytes.data());
+  return bytes;
+}
+
 /// Collects jobs of one launch, with the images that they should write.
 template <i32 ElementBytes>
 class ImageJobs {
  public:
-  /// Takes a job without its image. `values` is the weight in the order [volume][in_channels /
-  /// groups][launches
-  /// * out_channels]. The host's images, which WeightImage writes, are the reference; the fused kernels are
-  /// tested with them.
-  void add(WeightImageJob job, const std::vector<float>& values) {
-    const WeightImage image{job.layout.io, static_cast<i64>(values.size()), job.layout};
+  /// Takes a job without its image.
+  void add(WeightImageJob job, std::vector<char> expected) {
     ASSERT_LT(params_.count, kMostImageJobs);
-    image.write(values, expected_.emplace_back(static_cast<std::size_t>(image.bytes())).data());
+    expected_.push_back(std::move(expected));
     // The vector behind an image must stay as it is.
     images_.push_back(poisoned<Vector<16>>(expected_.back().size() / 16 + 1));
     job.image = images_.back().data();
@@ -300,7 +305,7 @@ void expect_images_of_stored(DType dtype, int variant) {
     store_values(dtype, values.data(), values.size(), stored.data());
     const WeightImageJob job = stored_image_job(layout, stored.data(), nullptr);
     reads.insert(job.shares.read);
-    jobs.add(job, values);
+    jobs.add(job, image_on_host(layout, values));
   });
   EXPECT_EQ(reads, (std::set{ImageRead::Elements, ImageRead::Outputs}));
   jobs.expect_written(variant);
@@ -328,42 +333,61 @@ GivenWeight given_in(const std::string& slowest_first, const FusedImage& layout,
   return given;
 }
 
-template <i32 ElementBytes>
-void expect_images_of_given(DType dtype, const std::string& order, i64 gap, std::size_t skipped, int variant,
-                            std::set<ImageRead>& reads) {
-  Random random(970 + static_cast<u64>(variant));
-  ImageJobs<ElementBytes> jobs;
-  std::deque<std::vector<Vector<16>>> arrays;
+/// A layout with a weight in the order [volume][in_channels][out_channels], and its image.
+struct GivenLayout {
+  FusedImage layout;
+  std::vector<float> values;
+  std::vector<char> image;
+};
+/// Returns those that a caller's array can have. All orders of arrays share them, because the host takes long
+/// to write images.
+std::vector<GivenLayout> given_layouts(DType dtype) {
+  Random random(970 + static_cast<u64>(dtype));
+  std::vector<GivenLayout> layouts;
   for_each_layout(dtype, [&](const FusedImage& layout) {
     if (layout.groups > 1 || layout.launches > 1) return;
+    std::vector<float> values(
+        static_cast<std::size_t>(i64{layout.volume} * layout.in_channels * layout.out_channels));
+    std::vector<float> stored;
+    for (float& value : values) {
+      value = static_cast<float>(random.uniform(-2, 2));
+      stored.push_back(rounded(dtype, value));
+    }
+    layouts.push_back({layout, std::move(values), image_on_host(layout, stored)});
+  });
+  return layouts;
+}
+
+template <i32 ElementBytes>
+void expect_images_of_given(const std::vector<GivenLayout>& layouts, const std::string& order, i64 gap,
+                            std::size_t skipped, int variant, std::set<ImageRead>& reads) {
+  ImageJobs<ElementBytes> jobs;
+  std::deque<std::vector<Vector<16>>> arrays;
+  for (const auto& [layout, values, image] : layouts) {
     const GivenWeight given = given_in(order, layout, gap);
     i64 last = 0;
     for (std::size_t axis = 0; axis < 5; ++axis) last += (given.shape[axis] - 1) * given.strides[axis];
-    // The array begins at a multiple of 16 bytes, apart from `skipped` elements.
-    arrays.emplace_back((static_cast<std::size_t>(last) + skipped) / 4 + 1);
-    std::vector<float> numbers(static_cast<std::size_t>(last) + 1);
-    for (float& number : numbers) number = static_cast<float>(random.uniform(-2, 2));
+    // The array begins at a multiple of 16 bytes, apart from `skipped` elements. What is between the rows is
+    // NaN.
+    arrays.push_back(poisoned<Vector<16>>((static_cast<std::size_t>(last) + skipped) / 4 + 1));
     char* const array = reinterpret_cast<char*>(arrays.back().data()) + skipped * sizeof(float);
-    std::memcpy(array, numbers.data(), numbers.size() * sizeof(float));
     // The loops have pointers, because an access to a vector takes long without optimization.
-    std::vector<float> values(
-        static_cast<std::size_t>(i64{layout.volume} * layout.in_channels * layout.out_channels));
-    float* value = values.data();
+    const float* value = values.data();
     for (i64 z = 0; z < given.shape[0]; ++z) {
       for (i64 y = 0; y < given.shape[1]; ++y) {
         for (i64 x = 0; x < given.shape[2]; ++x) {
           for (i64 i = 0; i < given.shape[3]; ++i) {
-            const float* const row = numbers.data() + z * given.strides[0] + y * given.strides[1] +
-                                     x * given.strides[2] + i * given.strides[3];
-            for (i64 o = 0; o < given.shape[4]; ++o) *value++ = rounded(dtype, row[o * given.strides[4]]);
+            float* const row = reinterpret_cast<float*>(array) + z * given.strides[0] + y * given.strides[1] +
+                               x * given.strides[2] + i * given.strides[3];
+            for (i64 o = 0; o < given.shape[4]; ++o) row[o * given.strides[4]] = *value++;
           }
         }
       }
     }
     const WeightImageJob job = image_from(given, 3, array, layout, nullptr);
     reads.insert(job.shares.read);
-    jobs.add(job, values);
-  });
+    jobs.add(job, image);
+  }
   jobs.expect_written(variant);
 }
 
@@ -383,14 +407,14 @@ TEST(MakeWeightImages, FromTheArraysOfACaller) {
                         {"ozyxi", 0, 0, inputs},  {"izyxo", 0, 0, outputs}, {"oizyx", 0, 0, inputs},
                         {"zyxio", 2, 2, outputs}, {"zyxoi", 8, 4, inputs},  {"zyxio", 1, 0, single},
                         {"zyxio", 0, 1, single},  {"zyxoi", 0, 1, single}};
+  const std::vector<GivenLayout> narrow[] = {given_layouts(DType::F16), given_layouts(DType::BF16)},
+                                 wide[] = {given_layouts(DType::TF32), given_layouts(DType::F32)};
   int variant = 0;
   for (const auto& [order, gap, skipped, expected] : cases) {
     SCOPED_TRACE(order + ", gap " + std::to_string(gap) + ", skipped " + std::to_string(skipped));
     Reads reads;
-    expect_images_of_given<2>(variant % 2 == 0 ? DType::F16 : DType::BF16, order, gap, skipped, variant,
-                              reads);
-    expect_images_of_given<4>(variant % 2 == 0 ? DType::TF32 : DType::F32, order, gap, skipped, variant,
-                              reads);
+    expect_images_of_given<2>(narrow[variant % 2], order, gap, skipped, variant, reads);
+    expect_images_of_given<4>(wide[variant % 2], order, gap, skipped, variant, reads);
     EXPECT_EQ(reads, expected);
     ++variant;
   }

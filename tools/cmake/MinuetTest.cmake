@@ -157,13 +157,17 @@ endfunction()
 
 # Adds the entry <name>.comma, which runs the tests that `filter` names in a process whose locale has a decimal comma.
 # Adds nothing if this build does not run that executable's tests. The optional third argument is the executable's label
-# (default: cpu).
+# (default: cpu), and the fourth the suffix of the entry (default: comma).
 function(minuet_add_comma_test name filter)
   get_property(tests GLOBAL PROPERTY minuet_tests_that_run)
   if(NOT Python3_FOUND OR NOT name IN_LIST tests)
     return()
   endif()
-  set(entry ${name}.comma)
+  set(suffix comma)
+  if(ARGC GREATER 3)
+    set(suffix ${ARGV3})
+  endif()
+  set(entry ${name}.${suffix})
   add_test(NAME ${entry} COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tests/support/comma_locale.py ${entry}
            $<TARGET_FILE:${name}> --gtest_filter=${filter})
   set(label cpu)
