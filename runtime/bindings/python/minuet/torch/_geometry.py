@@ -93,6 +93,8 @@ class Geometry:
                 f"[{capacities}], or a function, or minuet.torch.Capacities"
             )
         ndim = coordinates.shape[1] - 1
+        if not 1 <= ndim <= 4:
+            raise ValueError(f"coordinates have {ndim + 1} columns: the batch index and 1 to 4 axes are needed")
         self._learned = None
         if isinstance(capacities, Capacities):
             self.is_exact = capacities._begin()

@@ -10,7 +10,7 @@ import torch
 
 from .._kernel import is_centre
 from .._types import Axes, CloudStatus, Purpose
-from ._keys import KernelKey, Numbers, numbers
+from ._keys import KernelKey, Numbers, numbers, positive
 from ._pyramids import pyramid_coordinates, pyramid_pairs
 from ._rules import Bounds, Rule, kernel_name, read_numbers, uncompiled_in_exact_mode
 
@@ -265,15 +265,15 @@ class Level:
 
     def _rule(self, stride: Axes, kernel_size: Axes | None, dilation: Axes, padding: Axes | None) -> Rule:
         ndim = self.ndim
-        strides = numbers(stride, ndim, "stride")
+        strides = positive(stride, ndim, "stride")
         if padding is None:
             return Rule(strides)
         if kernel_size is None:
             raise ValueError("a level that a dense convolution reaches needs kernel_size and padding")
         return Rule(
             strides,
-            numbers(kernel_size, ndim, "kernel_size"),
-            numbers(dilation, ndim, "dilation"),
+            positive(kernel_size, ndim, "kernel_size"),
+            positive(dilation, ndim, "dilation"),
             numbers(padding, ndim, "padding"),
         )
 

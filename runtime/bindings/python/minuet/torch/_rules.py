@@ -175,6 +175,8 @@ def is_recording(*tensors: torch.Tensor | None) -> bool:
     return False
 
 
+_WITHIN_INT32 = (torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+
 #: Why torch.compile breaks a graph.
 _EXACT_MODE = "exact mode reads the number of rows from the device: give the Geometry capacities for one graph"
 
@@ -184,6 +186,22 @@ def read_numbers(tensor: torch.Tensor) -> list[int]:
     """Reads numbers of the device, and waits for them."""
     read: list[int] = tensor.tolist()
     return read
+
+
+def as_int32(coordinates: torch.Tensor, *, is_checked: bool = True) -> torch.Tensor:
+    """Returns coordinates as int32, rounded down. Those that it cannot hold are an error where they are checked, for
+    which the host reads a number unless the dtype fits."""
+    if coordinates.is_floating_point():
+        coordinates = torch.floor(coordinates)
+    if is_checked and coordinates.dtype not in _WITHIN_INT32:
+        wide = coordinates.double() if coordinates.is_floating_point() else coordinates
+        is_wrong = ~((wide >= -(2**31)) & (wide < 2**31)).all(-1)
+        if read_numbers(is_wrong.any().view(1))[0]:
+            raise ValueError(
+                f"coordinates are outside of int32{_first(is_wrong, coordinates)}: use larger voxels, or leave out "
+                "points that are not finite"
+            )
+    return coordinates.int()
 
 
 def uncompiled_in_exact_mode(op: Op) -> Op:
