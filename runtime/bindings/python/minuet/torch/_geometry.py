@@ -169,6 +169,7 @@ class Geometry:
             coordinates, rows, capacity, count, limits, bounds = self._first
             root = Level(self, rows, capacity, count, limits, bounds)
             root._coordinates = coordinates
+            root.watch(coordinates)
             self._root = back_reference(root)
         return root
 

@@ -114,7 +114,9 @@ class SparseTensor:
         if self.spatial_range is not None:
             where = {"batch_size": self.spatial_range[0], "shape": self.spatial_range[1:]}
         cells = as_int32(coords, is_checked=not mode).contiguous()
-        return Geometry(cells, **where, **mode).level
+        level = Geometry(cells, **where, **mode).level
+        level.watch(coords)
+        return level
 
     @property
     def level(self) -> Level:
@@ -122,6 +124,7 @@ class SparseTensor:
         levels = self._caches.levels
         for coords, level in levels:
             if coords is self.coords:
+                level.require_unchanged()
                 return level
         self._caches.require_exact()
         levels.append((self.coords, self._make_level()))
