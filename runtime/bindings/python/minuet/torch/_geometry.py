@@ -155,6 +155,17 @@ class Geometry:
         made._join(own.session)
         return made
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Says how copy.deepcopy() and pickle make the geometry again: of its coordinates, without levels and maps."""
+        if self._capacities is not None:
+            raise TypeError(
+                "a tensor whose geometry has capacities cannot be copied or pickled, because its levels have their "
+                "capacities in the order in which they were made: copy features and coordinates, and make a tensor of "
+                "these"
+            )
+        coordinates, _, _, _, shape, bounds = self._first
+        return _make_again, (coordinates, shape, self.batch_size, bounds)
+
     def _join(self, session: Session) -> None:
         """Takes part in a session."""
         self.session = session
@@ -359,3 +370,7 @@ class Geometry:
         for number, item in enumerate(items):
             built = Built(buffer, key, number, item.purposes)
             self._known_maps[(paths[item.coarse], item.name)] = (built, item.most_pairs)
+
+
+def _make_again(coordinates: torch.Tensor, shape: Any, batch_size: int, bounds: Any) -> Geometry:
+    return Geometry(coordinates, shape=shape, batch_size=batch_size, bounds=bounds)

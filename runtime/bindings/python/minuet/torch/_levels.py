@@ -195,6 +195,13 @@ class Level:
         self._maps: dict[tuple[Any, ...], KernelMap] = {}
         self._children: dict[tuple[Any, ...], Callable[[], Level | None]] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Says how copy.deepcopy() and pickle make the level again: from its geometry or its parent, without maps."""
+        self.require_unchanged()
+        if self.parent is not None:
+            return _make_again, (self.parent, self.rule)
+        return _first_level, (self.geometry,)
+
     @property
     def ndim(self) -> int:
         """The number of axes."""
@@ -326,3 +333,11 @@ class Level:
                     found.require(purposes)
                     coarse._maps[name] = found
         return found
+
+
+def _first_level(geometry: Geometry) -> Level:
+    return geometry.level
+
+
+def _make_again(parent: Level, rule: Rule) -> Level:
+    return parent._coarser(rule, None, 0)
