@@ -59,7 +59,8 @@ def rounded_bounds(bounds: Bounds) -> Bounds:
     for them, whose ops torch.compile does not trace."""
     least, greatest = bounds
     extents = rounded_shape(tuple(last - first + 1 for first, last in zip(least, greatest, strict=True)))
-    return least, tuple(first + extent - 1 for first, extent in zip(least, extents, strict=True))
+    ends = (first + extent - 1 for first, extent in zip(least, extents, strict=True))
+    return least, tuple(min(max(end, last), 2**31 - 1) for end, last in zip(ends, greatest, strict=True))
 
 
 def outside_of(coordinates: torch.Tensor, bounds: Bounds) -> torch.Tensor:
@@ -242,6 +243,7 @@ def raise_status(status: int, what: str, coordinates: torch.Tensor, bounds: Boun
         outside = outside_of(coordinates, bounds)
         reasons.append(f"coordinates are outside of the bounds {bounds}" + _first(outside, coordinates))
     if bits & (CloudStatus.OUTSIDE_KEYS | CloudStatus.KEY_TOO_NARROW | CloudStatus.TOO_FAR):
-        reasons.append("coordinates are too far apart: declare bounds, or use larger voxels")
+        reach = f"{coordinates.amin(0).tolist()} to {coordinates.amax(0).tolist()}"
+        reasons.append(f"coordinates are too far apart, from {reach} with the batch index first: use larger voxels")
     text = ", and ".join(reasons) or "it does not fit"
     raise ValueError(f"{what} cannot be made: {text} ({bits!r})")

@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import minuet  # noqa: E402
 import minuet.torch as sparse  # noqa: E402
 import minuet.torch.spconv as spconv  # noqa: E402
 from minuet.torch import _norms, _pyramids  # noqa: E402
@@ -56,6 +57,54 @@ def test_errors_of_coordinates_say_why(generator, coordinates):
         sparse.Geometry(coordinates, capacities=100)
     with pytest.raises(ValueError, match="belongs to capacity mode"):
         sparse.Geometry(coordinates, count=torch.tensor([3], dtype=torch.int32))
+
+
+@pytest.mark.parametrize(
+    ("ndim", "at"), [(4, [0, 16382] * 2 + [0]), (4, [3] + [2**30] * 4), (3, [8192, 6, 6, 6]), (3, [2**30] * 4)]
+)
+def test_coordinates_out_of_the_default_range(generator, ndim, at):
+    """They give what those near the origin do, whichever op comes first. Steps are even, for the stride."""
+    drawn = torch.from_numpy(generator.integers(-3, 3, (200, ndim)).astype(np.int32))
+    near = torch.nn.functional.pad(torch.unique(drawn, dim=0), (1, 0))
+    small, large, strided = (normal(generator, size**ndim, 4, 4) for size in (1, 3, 2))
+    features = normal(generator, len(near), 4)
+
+    def run(coordinates, order):
+        x = sparse.SparseTensor.of(features, coordinates)
+        ops = (
+            lambda: F.convolution(x, small, submanifold=True),
+            lambda: convolve(x, large),
+            lambda: F.convolution(x, strided, kernel_size=2, stride=2),
+        )
+        made = {number: ops[number]() for number in order}
+        back = F.convolution(made[2], strided, kernel_size=2, stride=2, transposed=True)
+        return [made[0].features, made[1].features, back.features]
+
+    far = near + torch.tensor(at, dtype=torch.int32)
+    for order in ((0, 1, 2), (1, 2, 0), (2, 1, 0)):
+        for found, wanted in zip(run(far, order), run(near, order), strict=True):
+            expect_close(found, wanted, torch.float32)
+
+
+def test_coordinates_far_apart_on_few_axes(generator):
+    """The range of one axis may be larger than the shapes that the library takes."""
+    ends = torch.tensor([[0, -(2**30), 5], [0, 1 - 2**30, 5], [0, 2**31 - 9, 7]], dtype=torch.int32)
+    features, weight = normal(generator, 3, 4), normal(generator, 3, 4, 4)
+    made = F.convolution(
+        sparse.SparseTensor.of(features, ends), weight, offsets=[(-1, 0), (0, 0), (1, 0)], submanifold=True
+    )
+    wanted = features @ weight[1]
+    wanted[0] += features[1] @ weight[2]
+    wanted[1] += features[0] @ weight[0]
+    expect_close(made.features, wanted, torch.float32)
+
+
+def test_coordinates_too_far_apart():
+    ends = torch.tensor([[0, 0, 0, 0, 0], [9, *[2**30] * 4]], dtype=torch.int32)
+    x = sparse.SparseTensor.of(torch.ones(2, 4), ends)
+    for _ in range(2):
+        with pytest.raises(minuet.OutOfRangeError, match=r"more than a 64-bit key can hold .*: use larger voxels"):
+            F.convolution(x, torch.ones(81, 4, 4), kernel_size=3, submanifold=True)
 
 
 @pytest.mark.parametrize("columns", [1, 6])
