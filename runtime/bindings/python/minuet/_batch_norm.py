@@ -83,7 +83,7 @@ class BatchNorm(Handle):
     Args:
         context: where its kernels are compiled and kept.
         channels: 1 to 65536.
-        eps: added to the variance.
+        eps: added to the variance; positive in float32.
         running_mean: whether forward() and apply() update a running mean and a running (unbiased) variance.
         momentum: with running statistics: the share of this batch in them, above 0 and at most 1. Without them, or
             with `cumulative`, 0.
@@ -111,6 +111,8 @@ class BatchNorm(Handle):
         ndim: int = 3,
         dtype: Any = DType.FLOAT32,
     ) -> None:
+        if ctypes.c_float(eps).value <= 0:  # The library takes 0 as its default.
+            raise ValueError(f"eps is {eps}, and must be positive in float32, because a variance can be 0: give 1e-5")
         options = _abi.minuet_batch_norm_options(struct_size=ctypes.sizeof(_abi.minuet_batch_norm_options))
         options.ndim, options.dtype, options.channels, options.eps = ndim, dtype_of(dtype), channels, eps
         options.has_running_mean, options.momentum = int(running_mean), momentum

@@ -332,3 +332,10 @@ def test_refusals(context, cpu):
     ones = np.ones(4, np.float32)
     with pytest.raises(minuet.InvalidArgumentError, match="batch_count is null"):
         cumulative.forward(cpu, x, running_mean=ones, running_variance=ones)
+
+
+@pytest.mark.parametrize("eps", [0.0, -1e-5, 1e-50])
+def test_an_eps_that_is_0_in_float32_is_refused(context, eps):
+    """The library takes 0 as its default."""
+    with pytest.raises(ValueError, match=f"eps is {eps}, and must be positive in float32"):
+        minuet.BatchNorm(context, CHANNELS, eps=eps)

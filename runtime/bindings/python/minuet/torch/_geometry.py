@@ -31,6 +31,8 @@ from ._session import Session
 
 __all__ = ["CapacityOf", "Geometry", "Level"]
 
+_OUT_OF_RANGE = int(CloudStatus.OUTSIDE_KEYS | CloudStatus.KEY_TOO_NARROW | CloudStatus.TOO_FAR)
+
 #: Gives the capacity of a new level, from the finer level and the rule.
 CapacityOf = Callable[[Level, Rule], int]
 
@@ -65,7 +67,8 @@ class Geometry:
             them first.
         pairs_per_row: capacity mode: the most pairs of a map for each row of its coarser level; None: one for each
             offset, which always suffices.
-        bounds: the least and the greatest coordinates, batch index first; None: the default range of the library.
+        bounds: the least and the greatest coordinates, batch index first; None: the default range of the library. In
+            exact mode, the host reads the range of coordinates that are out of this one.
 
     Raises:
         ValueError: in exact mode, coordinates occur twice or are out of their range.
@@ -93,6 +96,8 @@ class Geometry:
                 f"[{capacities}], or a function, or minuet.torch.Capacities"
             )
         ndim = coordinates.shape[1] - 1
+        if not 1 <= ndim <= 4:
+            raise ValueError(f"coordinates have {ndim + 1} columns: the batch index and 1 to 4 axes are needed")
         self._learned = None
         if isinstance(capacities, Capacities):
             self.is_exact = capacities._begin()
@@ -153,6 +158,17 @@ class Geometry:
         made._join(own.session)
         return made
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Says how copy.deepcopy() and pickle make the geometry again: of its coordinates, without levels and maps."""
+        if self._capacities is not None:
+            raise TypeError(
+                "a tensor whose geometry has capacities cannot be copied or pickled, because its levels have their "
+                "capacities in the order in which they were made: copy features and coordinates, and make a tensor of "
+                "these"
+            )
+        coordinates, _, _, _, shape, bounds = self._first
+        return _make_again, (coordinates, shape, self.batch_size, bounds)
+
     def _join(self, session: Session) -> None:
         """Takes part in a session."""
         self.session = session
@@ -167,6 +183,7 @@ class Geometry:
             coordinates, rows, capacity, count, limits, bounds = self._first
             root = Level(self, rows, capacity, count, limits, bounds)
             root._coordinates = coordinates
+            root.watch(coordinates)
             self._root = back_reference(root)
         return root
 
@@ -273,6 +290,8 @@ class Geometry:
                     break
             if bits or all(one < two for one, two in zip(greatest, shape or (), strict=False)):
                 break
+        if self._measures_bounds(bits, fine):
+            return self._count_level(fine, rule)
         self._raise(bits, "the coarser level", fine)
         self._is_checked = True
         level = self._new_level(fine, rule, rounded_capacity(rows), rows)
@@ -296,6 +315,15 @@ class Geometry:
         outside = outside_of(level.coordinates, level.bounds).any().to(status.dtype)
         return status | outside * int(CloudStatus.OUT_OF_BOUNDS)
 
+    def _measures_bounds(self, bits: int, level: Level) -> bool:
+        """Where the coordinates of a first level of exact mode are out of the default range, and out of nothing else,
+        declares their own range as its bounds, and returns True."""
+        if not bits or bits & ~_OUT_OF_RANGE or level.parent is not None or level.bounds is not None:
+            return False
+        found = read_numbers(torch.cat([level.coordinates.amin(0), level.coordinates.amax(0)]))
+        level.bounds = (tuple(found[: 1 + self.ndim]), tuple(found[1 + self.ndim :]))
+        return True
+
     def _raise(self, bits: int, what: str, level: Level) -> None:
         """Raises an error for bits of a status, with a row that shows the reason."""
         if bits:
@@ -308,7 +336,10 @@ class Geometry:
             return
         key = pyramid_text(self.ndim, ((level.capacity,),), (), self._bounds_of(level), False)
         _, _, status = pyramid(level.coordinates, None, key)
-        self._raise(read_numbers(self._with_bounds(status, level))[0], "the dense tensor", level)
+        bits = read_numbers(self._with_bounds(status, level))[0]
+        if self._measures_bounds(bits, level):
+            return self.require_valid(level)
+        self._raise(bits, "the dense tensor", level)
         self._is_checked = True
 
     def _build(self, made: KernelMap, purposes: int, *, has_map: bool = True) -> tuple[Built, torch.Tensor]:
@@ -325,7 +356,10 @@ class Geometry:
         if not self.is_exact:
             self.session.statuses.append(status)
         elif not self._is_checked:
-            self._raise(read_numbers(self._with_bounds(status, fine))[0], "the map", fine)
+            bits = read_numbers(self._with_bounds(status, fine))[0]
+            if self._measures_bounds(bits, fine):
+                return self._build(made, purposes, has_map=has_map)
+            self._raise(bits, "the map", fine)
             self._is_checked = True
         built = Built(buffer, key, 0, purposes)
         if self._learned is not None:
@@ -356,3 +390,7 @@ class Geometry:
         for number, item in enumerate(items):
             built = Built(buffer, key, number, item.purposes)
             self._known_maps[(paths[item.coarse], item.name)] = (built, item.most_pairs)
+
+
+def _make_again(coordinates: torch.Tensor, shape: Any, batch_size: int, bounds: Any) -> Geometry:
+    return Geometry(coordinates, shape=shape, batch_size=batch_size, bounds=bounds)

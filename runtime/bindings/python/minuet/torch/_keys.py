@@ -217,6 +217,14 @@ def numbers(value: Axes, ndim: int, what: str) -> Numbers:
     return tuple(axes(value, ndim, what))
 
 
+def positive(value: Axes, ndim: int, what: str) -> Numbers:
+    """Returns one number for each axis, each of them 1 or more."""
+    made = numbers(value, ndim, what)
+    if made and min(made) < 1:
+        raise ValueError(f"{what} is {list(made)}, and each number must be 1 or more")
+    return made
+
+
 def kernel_of(
     ndim: int,
     size: Axes = 1,
@@ -232,7 +240,7 @@ def kernel_of(
             raise ValueError(f"offsets must have {ndim} numbers each, one for each axis")
         return KernelKey((1,) * ndim, (1,) * ndim, None, "box", flat)
     made = None if padding is None else numbers(padding, ndim, "padding")
-    return KernelKey(numbers(size, ndim, "kernel_size"), numbers(dilation, ndim, "dilation"), made, shape)
+    return KernelKey(positive(size, ndim, "kernel_size"), positive(dilation, ndim, "dilation"), made, shape)
 
 
 def constant(function: Callable[Given, str]) -> Callable[Given, str]:

@@ -10,7 +10,7 @@ import torch
 
 from .._kernel import is_centre
 from .._types import Axes, CloudStatus, Purpose
-from ._keys import KernelKey, Numbers, numbers
+from ._keys import KernelKey, Numbers, numbers, positive
 from ._pyramids import pyramid_coordinates, pyramid_pairs
 from ._rules import Bounds, Rule, kernel_name, read_numbers, uncompiled_in_exact_mode
 
@@ -186,12 +186,21 @@ class Level:
         self.known_batch = 0
         self._coordinates: torch.Tensor | None = None
         self._clouds: torch.Tensor | None = None
+        # Whose changes in place are noticed, None for the coordinates, and how often it was changed before.
+        self._watched: torch.Tensor | None = None
         self._version = -1
         # The pyramid that has the coordinates, and the level's number there; or what reads so many rows of them.
         self._source: tuple[torch.Tensor, str, int] | Callable[[int], torch.Tensor] | None = None
         # Maps within this level, and from its parent to it.
         self._maps: dict[tuple[Any, ...], KernelMap] = {}
         self._children: dict[tuple[Any, ...], Callable[[], Level | None]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Says how copy.deepcopy() and pickle make the level again: from its geometry or its parent, without maps."""
+        self.require_unchanged()
+        if self.parent is not None:
+            return _make_again, (self.parent, self.rule)
+        return _first_level, (self.geometry,)
 
     @property
     def ndim(self) -> int:
@@ -224,17 +233,22 @@ class Level:
                     self._clouds = self.mask(coordinates[:, 0].contiguous())
         return self._clouds
 
+    def watch(self, coordinates: torch.Tensor) -> None:
+        """From now on, require_unchanged() is about this tensor, which the level's coordinates are or were made of."""
+        self._watched, self._version = coordinates, -1
+        self.require_unchanged()
+
     def require_unchanged(self) -> None:
         """Raises ValueError if the coordinates were changed in place since the level was made."""
-        coordinates = self._coordinates
+        coordinates = self._coordinates if self._watched is None else self._watched
         if coordinates is None or torch.compiler.is_compiling() or coordinates.is_inference():
             return
         if self._version < 0:
             self._version = coordinates._version
         elif self._version != coordinates._version:
             raise ValueError(
-                "the coordinates were changed in place after ops had made sets and maps of them: change a copy, and "
-                "make a new tensor of it"
+                "the coordinates were changed in place after a tensor was made of them, and its sets and maps are of "
+                "the old ones: change a copy, and make a new tensor of it"
             )
 
     @uncompiled_in_exact_mode
@@ -265,20 +279,21 @@ class Level:
 
     def _rule(self, stride: Axes, kernel_size: Axes | None, dilation: Axes, padding: Axes | None) -> Rule:
         ndim = self.ndim
-        strides = numbers(stride, ndim, "stride")
+        strides = positive(stride, ndim, "stride")
         if padding is None:
             return Rule(strides)
         if kernel_size is None:
             raise ValueError("a level that a dense convolution reaches needs kernel_size and padding")
         return Rule(
             strides,
-            numbers(kernel_size, ndim, "kernel_size"),
-            numbers(dilation, ndim, "dilation"),
+            positive(kernel_size, ndim, "kernel_size"),
+            positive(dilation, ndim, "dilation"),
             numbers(padding, ndim, "padding"),
         )
 
     def _coarser(self, rule: Rule, kernel: KernelKey | None, purposes: int) -> Level:
         """Returns the level of a rule. A new one is made together with its first map, where a kernel is given."""
+        self.require_unchanged()
         if rule.kernel_size is None and max(rule.stride) == 1:
             return self
         known = self._children.get(rule.name)
@@ -294,6 +309,7 @@ class Level:
 
     def map_within(self, kernel: KernelKey, name: tuple[Any, ...], purposes: int) -> KernelMap:
         """Returns the map of a kernel within the level, as map_to() does. `name` is the kernel_name()."""
+        self.require_unchanged()
         return self._maps.get((None, *name)) or self.map_to(self, kernel, purposes)
 
     def map_to(self, coarse: Level, kernel: KernelKey, purposes: int) -> KernelMap:
@@ -304,6 +320,8 @@ class Level:
                 "the coarser level was not made from the finer one, and a map needs both in one pyramid: make the "
                 "coarser level from this one"
             )
+        self.require_unchanged()
+        coarse.require_unchanged()
         name = _map_name(coarse, kernel, coarse is self)
         found = coarse._maps.get(name)
         if found is None:
@@ -315,3 +333,11 @@ class Level:
                     found.require(purposes)
                     coarse._maps[name] = found
         return found
+
+
+def _first_level(geometry: Geometry) -> Level:
+    return geometry.level
+
+
+def _make_again(parent: Level, rule: Rule) -> Level:
+    return parent._coarser(rule, None, 0)

@@ -117,6 +117,11 @@ class Link:
     def __init__(self, fine: Side, coarse: Side, stride: Numbers, **rule: Any) -> None:
         self.fine, self.coarse, self.stride, self.rule = fine, coarse, stride, rule
 
+    @property
+    def is_within(self) -> bool:
+        """Whether both sets are on one level. An op back then has the offsets with the other sign."""
+        return self.fine.level is self.coarse.level
+
     def convolve(
         self,
         features: torch.Tensor,
@@ -127,14 +132,14 @@ class Link:
         **options: Any,
     ) -> torch.Tensor:
         """Convolves from the finer set to the coarser one, or back where `transposed`; `options` are those of
-        functional.convolution."""
+        functional.convolution. Back within a level, their offsets are the mirrored ones."""
         source, target = (self.coarse, self.fine) if transposed else (self.fine, self.coarse)
         made = F.convolution(source.spread(features), weight, bias, **self._arguments(transposed, options))
         return target.collect(made)
 
     def pool(self, features: torch.Tensor, reduction: str, *, transposed: bool = False, **options: Any) -> torch.Tensor:
         """Pools from the finer set to the coarser one, or back where `transposed`; `options` are those of
-        functional.pooling."""
+        functional.pooling. Back within a level, their offsets are the mirrored ones."""
         source, target = (self.coarse, self.fine) if transposed else (self.fine, self.coarse)
         if reduction != "sum" and source.rows is not None:
             raise ValueError(
@@ -145,12 +150,9 @@ class Link:
         return target.collect(made)
 
     def _arguments(self, transposed: bool, options: dict[str, Any]) -> dict[str, Any]:
-        fine, coarse = self.fine.level, self.coarse.level
-        if fine is coarse:
-            if transposed:
-                raise ValueError("a map within a level has no transposed one: mirror the offsets of the kernel")
+        if self.is_within:
             return {**options, "submanifold": True}
-        target = fine if transposed else coarse
+        target = self.fine.level if transposed else self.coarse.level
         return {**options, **self.rule, "stride": self.stride, "transposed": transposed, "to": target}
 
 

@@ -59,7 +59,8 @@ def rounded_bounds(bounds: Bounds) -> Bounds:
     for them, whose ops torch.compile does not trace."""
     least, greatest = bounds
     extents = rounded_shape(tuple(last - first + 1 for first, last in zip(least, greatest, strict=True)))
-    return least, tuple(first + extent - 1 for first, extent in zip(least, extents, strict=True))
+    ends = (first + extent - 1 for first, extent in zip(least, extents, strict=True))
+    return least, tuple(min(max(end, last), 2**31 - 1) for end, last in zip(ends, greatest, strict=True))
 
 
 def outside_of(coordinates: torch.Tensor, bounds: Bounds) -> torch.Tensor:
@@ -175,6 +176,8 @@ def is_recording(*tensors: torch.Tensor | None) -> bool:
     return False
 
 
+_WITHIN_INT32 = (torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+
 #: Why torch.compile breaks a graph.
 _EXACT_MODE = "exact mode reads the number of rows from the device: give the Geometry capacities for one graph"
 
@@ -184,6 +187,22 @@ def read_numbers(tensor: torch.Tensor) -> list[int]:
     """Reads numbers of the device, and waits for them."""
     read: list[int] = tensor.tolist()
     return read
+
+
+def as_int32(coordinates: torch.Tensor, *, is_checked: bool = True) -> torch.Tensor:
+    """Returns coordinates as int32, rounded down. Those that it cannot hold are an error where they are checked, for
+    which the host reads a number unless the dtype fits."""
+    if coordinates.is_floating_point():
+        coordinates = torch.floor(coordinates)
+    if is_checked and coordinates.dtype not in _WITHIN_INT32:
+        wide = coordinates.double() if coordinates.is_floating_point() else coordinates
+        is_wrong = ~((wide >= -(2**31)) & (wide < 2**31)).all(-1)
+        if read_numbers(is_wrong.any().view(1))[0]:
+            raise ValueError(
+                f"coordinates are outside of int32{_first(is_wrong, coordinates)}: use larger voxels, or leave out "
+                "points that are not finite"
+            )
+    return coordinates.int()
 
 
 def uncompiled_in_exact_mode(op: Op) -> Op:
@@ -224,6 +243,7 @@ def raise_status(status: int, what: str, coordinates: torch.Tensor, bounds: Boun
         outside = outside_of(coordinates, bounds)
         reasons.append(f"coordinates are outside of the bounds {bounds}" + _first(outside, coordinates))
     if bits & (CloudStatus.OUTSIDE_KEYS | CloudStatus.KEY_TOO_NARROW | CloudStatus.TOO_FAR):
-        reasons.append("coordinates are too far apart: declare bounds, or use larger voxels")
+        reach = f"{coordinates.amin(0).tolist()} to {coordinates.amax(0).tolist()}"
+        reasons.append(f"coordinates are too far apart, from {reach} with the batch index first: use larger voxels")
     text = ", and ".join(reasons) or "it does not fit"
     raise ValueError(f"{what} cannot be made: {text} ({bits!r})")

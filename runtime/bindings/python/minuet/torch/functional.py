@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import torch
@@ -13,7 +14,7 @@ from .._types import Axes, Purpose
 from ._activations import add, cat, dropout, gelu, layer_norm, leaky_relu, multiply, relu, sigmoid, silu, tanh
 from ._convolutions import convolve
 from ._dense import from_dense, to_dense
-from ._keys import LAYOUTS, ConvolutionKey, KernelKey, constant, kernel_of, numbers, text_of
+from ._keys import LAYOUTS, ConvolutionKey, KernelKey, constant, kernel_of, positive, text_of
 from ._levels import Level
 from ._normalization import batch_norm
 from ._poolings import pooling as _pooling
@@ -100,7 +101,9 @@ def _new_kind(
     if layout not in LAYOUTS:
         raise ValueError(f"layout {layout!r} is not known: use one of {', '.join(LAYOUTS)}")
     kernel = kernel_of(ndim, kernel_size, dilation, padding, kernel_shape, offsets)
-    return _Kind(kernel, numbers(stride, ndim, "stride"), groups, transposed, layout)
+    if groups < 1:
+        raise ValueError(f"groups is {groups}, and must be 1 or more")
+    return _Kind(kernel, positive(stride, ndim, "stride"), groups, transposed, layout)
 
 
 _known_kind = functools.lru_cache(4096, typed=True)(_new_kind)
@@ -296,7 +299,7 @@ def pooling(
     ndim = x.level.ndim
     kernel = kernel_of(ndim, kernel_size, dilation, padding, kernel_shape, offsets)
     default = 1 if submanifold or offsets is not None else kernel_size
-    strides = numbers(default if stride is None else stride, ndim, "stride")
+    strides = positive(default if stride is None else stride, ndim, "stride")
     if submanifold and (max(strides) > 1 or padding is not None or transposed):
         raise ValueError("a submanifold pooling has a stride of 1, no padding and is not transposed")
     is_trained = is_recording(x.features)
@@ -371,6 +374,35 @@ class Voxels(NamedTuple):
     status: torch.Tensor
 
 
+def _require_points(points: torch.Tensor) -> None:
+    if points.dim() != 2:
+        raise ValueError(f"points have the shape {list(points.shape)}, and [points, columns] is needed")
+
+
+def _of_axes(value: Any, what: str, ndim: int = 0) -> list[float]:
+    """Returns one number for each axis, of a list or an array. `ndim`: 0 where its length is the number of axes."""
+    try:
+        made = [float(number) for number in value]
+    except TypeError:
+        raise TypeError(f"{what} is {value!r}: give a list with one number for each axis") from None
+    if ndim and len(made) != ndim:
+        raise ValueError(f"{what} has {len(made)} numbers, and there are {ndim} axes: give one number for each axis")
+    if not 1 <= len(made) <= 4:
+        raise ValueError(f"{what} has {len(made)} numbers: one for each of 1 to 4 axes is needed")
+    return made
+
+
+def _member(kind: type[IntEnum], value: Any, what: str) -> int:
+    """Returns the number of a member of an enumeration."""
+    if not isinstance(value, kind):
+        try:
+            value = kind(value)
+        except ValueError:
+            known = ", ".join(f"minuet.{kind.__name__}.{one.name}" for one in kind)
+            raise ValueError(f"{what} is {value!r}, and one of {known} is needed") from None
+    return int(value)
+
+
 def voxelize(
     points: torch.Tensor,
     voxel_size: Sequence[float],
@@ -399,18 +431,20 @@ def voxelize(
         most_points_per_voxel, most_voxels: 0: all.
         capacity: the number of rows of the result, for capacity mode. None: the host reads the number of voxels.
     """
-    ndim = len(voxel_size)
+    _require_points(points)
+    sizes = _of_axes(voxel_size, "voxel_size")
+    ndim = len(sizes)
     given = points.shape[1] - first_column if channels is None else channels
     made = _voxelize(
         points,
         batch,
         count,
-        list(voxel_size),
-        list(low or [0.0] * ndim),
-        list(high or []),
+        sizes,
+        [0.0] * ndim if low is None else _of_axes(low, "low", ndim),
+        [] if high is None else _of_axes(high, "high", ndim),
         first_column,
         given,
-        int(feature),
+        _member(PointFeature, feature, "feature"),
         batch_size,
         most_points_per_voxel,
         most_voxels,
@@ -446,9 +480,11 @@ def devoxelize(
     """
     if blend == PointBlend.NEAREST:
         raise ValueError("the nearest voxel is that of point_rows: use gather_rows")
+    _require_points(points)
     level = x.level
     ndim = level.ndim
-    sizes = [size * stride for size, stride in zip(voxel_size, level.stride, strict=True)]
+    given = _of_axes(voxel_size, "voxel_size", ndim)
+    sizes = [size * stride for size, stride in zip(given, level.stride, strict=True)]
     return _devoxelize(
         x.features,
         points,
@@ -456,8 +492,8 @@ def devoxelize(
         level.coordinates,
         count,
         level.count,
-        int(blend),
+        _member(PointBlend, blend, "blend"),
         sizes,
-        list(low or [0.0] * ndim),
+        [0.0] * ndim if low is None else _of_axes(low, "low", ndim),
         [1] * ndim,
     )

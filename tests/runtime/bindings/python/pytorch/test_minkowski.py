@@ -75,6 +75,20 @@ LAYERS: dict[str, tuple[int, Layers]] = {
         ],
     ),
     "transposed within": (3, lambda m: [m.MinkowskiConvolutionTranspose(4, 6, (3, 2, 1))]),
+    "generative of stride 1": (
+        3,
+        lambda m: [
+            m.MinkowskiGenerativeConvolutionTranspose(4, 6, 3, dilation=2),
+            m.MinkowskiGenerativeConvolutionTranspose(6, 5, (2, 1, 3), bias=True),
+        ],
+    ),
+    "expanded with stride 1": (
+        3,
+        lambda m: [
+            m.MinkowskiConvolutionTranspose(4, 6, (2, 3, 1), expand_coordinates=True),
+            m.MinkowskiPoolingTranspose(3, 1, expand_coordinates=True),
+        ],
+    ),
     "generative": (
         3,
         lambda m: [
@@ -312,6 +326,39 @@ def test_outputs_on_given_coordinates(generator):
     expect_same(plain, ours, run, features)
 
 
+@pytest.mark.parametrize("kind", ["less", "more", "permuted", "apart", "empty"])
+def test_transposed_layers_of_stride_1_on_other_sets(kind, generator):
+    """The input is on the coarser side of such a layer, although both sides have one stride."""
+    cloud = torch.unique(draw_cloud(generator, 3), dim=0)
+    cloud = cloud[torch.from_numpy(generator.permutation(len(cloud)))]
+    step = torch.tensor([0, 1, 0, 0], dtype=torch.int32)
+    if kind == "apart":
+        cloud[:, 1] *= 2  # The other set has the odd numbers along this axis.
+    other = {
+        "less": cloud[: len(cloud) // 2],
+        "more": torch.unique(torch.cat([cloud + step, cloud]), dim=0),
+        "permuted": cloud.flip(0),
+        "apart": cloud + step,
+        "empty": cloud[:0],
+    }[kind]
+    features = torch.from_numpy(generator.normal(size=(len(cloud), CHANNELS)))
+
+    def make(m: Any) -> nn.Module:
+        made = nn.ModuleDict({"convolution": m.MinkowskiConvolutionTranspose(4, 6, (3, 2, 1), bias=True, dimension=3)})
+        made["dilated"] = m.MinkowskiConvolutionTranspose(4, 5, 3, dilation=2, dimension=3)
+        made["pooling"] = m.MinkowskiPoolingTranspose(3, 1, dimension=3)
+        return made
+
+    def run(network: Any, m: Any, given: torch.Tensor) -> list[Any]:
+        x = m.SparseTensor(given, cloud)
+        target = m.SparseTensor(
+            torch.zeros(len(other), 1, dtype=given.dtype), other, coordinate_manager=x.coordinate_manager
+        )
+        return [layer(x, target) for layer in network.values()]
+
+    expect_same(*pair_of(make), run, features)
+
+
 def test_sums_of_tensors_with_other_voxels(generator):
     cloud, other = draw_cloud(generator, 3), draw_cloud(generator, 3, 150)
     features = torch.from_numpy(generator.normal(size=(len(cloud), CHANNELS)))
@@ -422,7 +469,10 @@ def test_layers_with_one_kernel_generator():
 
 
 #: Layers that lead to sets that the host has to count.
-COUNTED = ("back at once", "expanded", "generative", "onto an unknown stride", "unpooled")
+COUNTED = (
+    "back at once", "expanded", "expanded with stride 1", "generative", "generative of stride 1",
+    "onto an unknown stride", "unpooled",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [name for name in LAYERS if name not in COUNTED])

@@ -11,11 +11,13 @@ torch = pytest.importorskip("torch")
 
 import minuet.torch.minkowski as ME  # noqa: E402, N812
 import numpy as np  # noqa: E402
+from minuet.torch import _rules  # noqa: E402
 from torch import nn  # noqa: E402
 from torch_problems import poisoned  # noqa: E402, F401
 
 MF = ME.MinkowskiFunctional
 Mode = ME.SparseTensorQuantizationMode
+NAN, INF = float("nan"), float("inf")
 
 
 def small(rows: int = 40, manager: ME.CoordinateManager | None = None, seed: int = 0) -> ME.SparseTensor:
@@ -252,6 +254,33 @@ def test_batches_and_voxels_of_points(generator):
     assert torch.equal(maps[1], ME.utils.unique_coordinate_map(every)[1])
     kernel = ME.utils.kaiming_normal_(torch.empty(27, 64, 32), mode="fan_out", nonlinearity="relu")
     assert abs(float(kernel.std()) - (2 / (27 * 32)) ** 0.5) < 1e-3
+
+
+def test_coordinates_outside_of_int32(monkeypatch):
+    features = torch.ones(2, 4)
+    for wrong in (torch.tensor([[0, 7], [0, 2**32 + 1]]), *(torch.tensor([[0, 7], [0, x]]) for x in (3e9, NAN, -INF))):
+        with pytest.raises(ValueError, match=r"outside of int32; row 1 is \[0"):
+            ME.SparseTensor(features, wrong)
+        field = ME.TensorField(features, wrong)
+        with pytest.raises(ValueError, match="outside of int32"):
+            field.sparse()
+        with pytest.raises(ValueError, match="outside of int32"):
+            ME.utils.batched_coordinates([wrong])
+    least = torch.tensor([[0, -(2**31)], [0, 2**31 - 1]])
+    assert torch.equal(ME.SparseTensor(features, least).C.long(), least)
+    # The host reads nothing in capacity mode.
+    monkeypatch.setattr(_rules, "read_numbers", None)
+    x = ME.SparseTensor(features, torch.tensor([[0, 7], [0, 2**32 + 1]]), capacities=[2])
+    assert x.C[1].tolist() == [0, 1]
+
+
+def test_points_that_have_no_voxel():
+    for wrong in (NAN, INF, 1e12):
+        with pytest.raises(ValueError, match="outside of int32"):
+            ME.utils.sparse_quantize(np.array([[wrong, 0, 0], [1, 1, 1]]), quantization_size=0.1)
+    for size in (0, -1.0, NAN, (1, 0, 1)):
+        with pytest.raises(ValueError, match=r"quantization_size is .*, and must be positive"):
+            ME.utils.sparse_quantize(np.ones((2, 3)), quantization_size=size)
 
 
 def test_one_manager_for_all_tensors():

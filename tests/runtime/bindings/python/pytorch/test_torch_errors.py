@@ -10,12 +10,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import minuet  # noqa: E402
 import minuet.torch as sparse  # noqa: E402
+import minuet.torch.spconv as spconv  # noqa: E402
 from minuet.torch import _norms, _pyramids  # noqa: E402
 from minuet.torch import functional as F  # noqa: E402, N812
 from minuet.torch._places import new_cache  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
-from torch_problems import GEOMETRIES, cloud, expect_close, normal, padded  # noqa: E402
+from torch_problems import GEOMETRIES, cloud, expect_close, normal  # noqa: E402
 
 
 @pytest.fixture
@@ -57,15 +59,134 @@ def test_errors_of_coordinates_say_why(generator, coordinates):
         sparse.Geometry(coordinates, count=torch.tensor([3], dtype=torch.int32))
 
 
-def test_whole_clouds_of_coordinates_that_change_in_place(generator, coordinates):
-    """What a level keeps of its coordinates would be that of the old ones."""
-    pooled, listed = (sparse.SparseTensor.of(normal(generator, 40, 4), coordinates.clone()) for _ in range(2))
-    calls = (lambda: F.global_pooling(pooled, "sum", 2), lambda: listed.level.clouds)
-    for x, call in zip((pooled, listed), calls, strict=True):
-        call(), call()
-        x.coordinates[0, 0] = 5
-        with pytest.raises(ValueError, match="changed in place"):
+@pytest.mark.parametrize(
+    ("ndim", "at"), [(4, [0, 16382] * 2 + [0]), (4, [3] + [2**30] * 4), (3, [8192, 6, 6, 6]), (3, [2**30] * 4)]
+)
+def test_coordinates_out_of_the_default_range(generator, ndim, at):
+    """They give what those near the origin do, whichever op comes first. Steps are even, for the stride."""
+    drawn = torch.from_numpy(generator.integers(-3, 3, (200, ndim)).astype(np.int32))
+    near = torch.nn.functional.pad(torch.unique(drawn, dim=0), (1, 0))
+    small, large, strided = (normal(generator, size**ndim, 4, 4) for size in (1, 3, 2))
+    features = normal(generator, len(near), 4)
+
+    def run(coordinates, order):
+        x = sparse.SparseTensor.of(features, coordinates)
+        ops = (
+            lambda: F.convolution(x, small, submanifold=True),
+            lambda: convolve(x, large),
+            lambda: F.convolution(x, strided, kernel_size=2, stride=2),
+        )
+        made = {number: ops[number]() for number in order}
+        back = F.convolution(made[2], strided, kernel_size=2, stride=2, transposed=True)
+        return [made[0].features, made[1].features, back.features]
+
+    far = near + torch.tensor(at, dtype=torch.int32)
+    for order in ((0, 1, 2), (1, 2, 0), (2, 1, 0)):
+        for found, wanted in zip(run(far, order), run(near, order), strict=True):
+            expect_close(found, wanted, torch.float32)
+
+
+def test_coordinates_far_apart_on_few_axes(generator):
+    """The range of one axis may be larger than the shapes that the library takes."""
+    ends = torch.tensor([[0, -(2**30), 5], [0, 1 - 2**30, 5], [0, 2**31 - 9, 7]], dtype=torch.int32)
+    features, weight = normal(generator, 3, 4), normal(generator, 3, 4, 4)
+    made = F.convolution(
+        sparse.SparseTensor.of(features, ends), weight, offsets=[(-1, 0), (0, 0), (1, 0)], submanifold=True
+    )
+    wanted = features @ weight[1]
+    wanted[0] += features[1] @ weight[2]
+    wanted[1] += features[0] @ weight[0]
+    expect_close(made.features, wanted, torch.float32)
+
+
+def test_coordinates_too_far_apart():
+    ends = torch.tensor([[0, 0, 0, 0, 0], [9, *[2**30] * 4]], dtype=torch.int32)
+    x = sparse.SparseTensor.of(torch.ones(2, 4), ends)
+    for _ in range(2):
+        with pytest.raises(minuet.OutOfRangeError, match=r"more than a 64-bit key can hold .*: use larger voxels"):
+            F.convolution(x, torch.ones(81, 4, 4), kernel_size=3, submanifold=True)
+
+
+@pytest.mark.parametrize("columns", [1, 6])
+def test_coordinates_of_too_few_and_too_many_axes(columns):
+    with pytest.raises(ValueError, match=f"{columns} columns: the batch index and 1 to 4 axes are needed"):
+        sparse.SparseTensor.of(torch.ones(3, 4), torch.zeros(3, columns, dtype=torch.int32))
+
+
+@pytest.mark.parametrize("wrong", [0, -1, (1, 0, 1)])
+def test_numbers_below_1(generator, coordinates, wrong):
+    x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates)
+    weight = normal(generator, 27, 4, 4)
+    for name in ("kernel_size", "stride", "dilation"):
+        for op in (lambda **options: F.convolution(x, weight, **options), lambda **options: F.pooling(x, **options)):
+            for more in ({}, {"padding": 1}):
+                with pytest.raises(ValueError, match=rf"{name} is .*, and each number must be 1 or more"):
+                    op(**{"kernel_size": 3, name: wrong, **more})
+    with pytest.raises(ValueError, match="stride is"):
+        x.level.coarser(wrong)
+    if isinstance(wrong, int):
+        with pytest.raises(ValueError, match=f"groups is {wrong}, and must be 1 or more"):
+            convolve(x, weight, groups=wrong)
+
+
+def test_an_eps_of_0_in_training(generator, coordinates):
+    """The library takes 0 as its default. Behind the training, torch takes 0, and so do the ops."""
+    x = sparse.SparseTensor.of(normal(generator, 40, 4), coordinates)
+    y = spconv.SparseConvTensor(x.features, coordinates - coordinates.amin(0), [20] * 3, 9)
+    norm = sparse.BatchNorm(4, eps=0.0)
+    sequence = spconv.SparseSequential(torch.nn.BatchNorm1d(4, eps=0.0))
+    unit = spconv.SparseSequential(spconv.SubMConv3d(4, 4, 1), torch.nn.BatchNorm1d(4, eps=0.0))
+    for call in (lambda: F.batch_norm(x, eps=0.0), lambda: norm(x), lambda: sequence(y), lambda: unit(y)):
+        with pytest.raises(ValueError, match=r"eps is 0\.0, and must be positive"):
             call()
+    assert torch.equal(norm.eval()(x).features, x.features)
+
+
+POINTS = torch.tensor([[0.1, 0.1, 0.1, 5.0], [0.9, 0.1, 0.1, 7.0]])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"voxel_size": 0.5}, TypeError, "voxel_size is 0.5: give a list with one number for each axis"),
+        ({"voxel_size": [0.5] * 5}, ValueError, "voxel_size has 5 numbers: one for each of 1 to 4 axes"),
+        ({"voxel_size": []}, ValueError, "voxel_size has 0 numbers"),
+        ({"low": [0.0, 0.0]}, ValueError, "low has 2 numbers, and there are 3 axes"),
+        ({"high": [1.0] * 4}, ValueError, "high has 4 numbers, and there are 3 axes"),
+        ({"points": POINTS[0]}, ValueError, r"points have the shape \[4\], and \[points, columns\] is needed"),
+        ({"feature": "max"}, ValueError, "feature is 'max', and one of minuet.PointFeature.MEAN, "),
+    ],
+)
+def test_wrong_arguments_of_voxelize(options, error, message):
+    with pytest.raises(error, match=message):
+        F.voxelize(**{"points": POINTS, "voxel_size": [0.5] * 3, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"voxel_size": 1.0}, TypeError, "voxel_size is 1.0: give a list with one number for each axis"),
+        ({"voxel_size": [1.0, 1.0]}, ValueError, "voxel_size has 2 numbers, and there are 3 axes"),
+        ({"low": [0.0] * 4}, ValueError, "low has 4 numbers, and there are 3 axes"),
+        ({"points": POINTS[0]}, ValueError, r"points have the shape \[4\], and \[points, columns\] is needed"),
+        ({"blend": "centres"}, ValueError, "blend is 'centres', and one of minuet.PointBlend.NEAREST, "),
+    ],
+)
+def test_wrong_arguments_of_devoxelize(coordinates, options, error, message):
+    x = sparse.SparseTensor.of(torch.ones(40, 4), coordinates)
+    with pytest.raises(error, match=message):
+        F.devoxelize(**{"x": x, "points": POINTS[:, :3], "voxel_size": [1.0] * 3, **options})
+
+
+def test_numbers_of_axes_in_arrays(coordinates):
+    x = sparse.SparseTensor.of(torch.ones(40, 4), coordinates)
+    sizes, low, high = [0.5] * 3, [-1.0] * 3, [0.5] * 3
+    wanted = F.voxelize(POINTS, sizes, low=low, high=high)
+    values = F.devoxelize(x, POINTS[:, :3], sizes, low=low)
+    for kind in (np.array, torch.tensor, tuple):
+        made = F.voxelize(POINTS, kind(sizes), low=kind(low), high=kind(high))
+        assert torch.equal(made.coordinates, wanted.coordinates)
+        assert torch.equal(F.devoxelize(x, POINTS[:, :3], kind(sizes), low=kind(low)), values)
 
 
 def test_threads_on_one_fresh_tensor(generator, coordinates):
@@ -298,8 +419,9 @@ def test_many_pyramids(generator, monkeypatch):
     weight = normal(generator, 27, 4, 4).requires_grad_()
     for _ in range(2):
         for count in (10, 70, 80, 90, 100):
-            x = sparse.SparseTensor.of(normal(generator, count, 4), padded(torch.zeros(0, 4, dtype=torch.int32), count))
-            x.coordinates[:, 1] = torch.arange(count)
+            line = torch.zeros(count, 4, dtype=torch.int32)
+            line[:, 1] = torch.arange(count)
+            x = sparse.SparseTensor.of(normal(generator, count, 4), line)
             convolve(x, weight).features.sum().backward()
     assert len(_pyramids._pyramids) == 3
 

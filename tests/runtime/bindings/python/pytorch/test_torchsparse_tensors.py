@@ -9,6 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import minuet.torch.torchsparse as torchsparse  # noqa: E402
+import numpy as np  # noqa: E402
+from minuet.torch import _rules  # noqa: E402
 from torch_problems import poisoned  # noqa: E402, F401
 
 
@@ -52,13 +54,24 @@ def test_the_host_reads_the_number_of_clouds_once(monkeypatch):
     assert y.clouds() == 2
 
 
-def test_the_number_of_clouds_of_coordinates_that_change_in_place():
-    x = small()
-    assert x.clouds() == 2
-    x.coords[:, 0] = 0
-    for pool in (torchsparse.nn.GlobalAvgPool(), torchsparse.nn.GlobalMaxPool()):
-        with pytest.raises(ValueError, match="changed in place"):
-            pool(x)
+def test_coordinates_outside_of_int32(monkeypatch):
+    far = torch.tensor([[0, 7, 0, 0], [0, 2**32 + 1, 0, 0]])
+    with pytest.raises(ValueError, match=r"outside of int32; row 1 is \[0, 4294967297, 0, 0\]"):
+        torchsparse.nn.Conv3d(4, 4, 3)(torchsparse.SparseTensor(torch.ones(2, 4), far))
+    # The host reads nothing in capacity mode.
+    monkeypatch.setattr(_rules, "read_numbers", None)
+    x = torchsparse.SparseTensor(torch.ones(2, 4), far, spatial_range=[1, 8, 8, 8], capacities=[2])
+    assert x.level.coordinates[1].tolist() == [0, 1, 0, 0]
+
+
+def test_points_that_have_no_voxel():
+    quantize = torchsparse.utils.quantize.sparse_quantize
+    for wrong in (np.nan, np.inf, 1e12):
+        with pytest.raises(ValueError, match="outside of int32"):
+            quantize(np.array([[wrong, 0, 0], [1, 1, 1]]), 0.1)
+    for size in (0, -1.0, np.nan, (1, 0, 1)):
+        with pytest.raises(ValueError, match=r"voxel_size is .*, and must be positive"):
+            quantize(np.ones((2, 3)), size)
 
 
 def test_sums_of_tensors_without_voxels():

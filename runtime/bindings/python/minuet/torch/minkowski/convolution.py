@@ -164,15 +164,13 @@ def _convolve(
     key = output_key(input, generator, coordinates, transposed=transposed, expands=expands)
     sets = (key, input.coordinate_map_key) if transposed else (input.coordinate_map_key, key)
     link = input.coordinate_manager.link(*sets)
-    # Within a level, a transposed convolution is one with the mirrored offsets.
-    is_within = link.fine.level is link.coarse.level
     features = link.convolve(
         input.F,
         generator.weight(kernel),
         bias,
-        transposed=transposed and not is_within,
+        transposed=transposed,
         groups=groups,
-        **generator.arguments(mirrored=transposed and is_within),
+        **generator.arguments(mirrored=transposed and link.is_within),
     )
     return input._on(key, features)
 

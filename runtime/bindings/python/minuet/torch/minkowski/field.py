@@ -9,6 +9,7 @@ import torch
 from ..._types import axes
 from .. import functional as F  # noqa: N812
 from .._links import find_rows, unique_rows
+from .._rules import as_int32
 from .manager import CoordinateManager, CoordinateMapKey, manager_for
 from .tensor import SparseTensor, SparseTensorQuantizationMode, Tensor, reduce_rows
 
@@ -70,8 +71,7 @@ class TensorField(Tensor):
     def _cells(self, strides: list[int]) -> torch.Tensor:
         """Returns the cell of each point, int32."""
         steps = torch.tensor([1, *strides], dtype=torch.int32, device=self.device)
-        cells = torch.floor(self._coordinates).int() if self._coordinates.is_floating_point() else self._coordinates
-        return torch.div(cells.int(), steps, rounding_mode="floor").contiguous()
+        return torch.div(as_int32(self._coordinates), steps, rounding_mode="floor").contiguous()
 
     def sparse(
         self,

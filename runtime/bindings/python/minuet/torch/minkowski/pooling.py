@@ -71,9 +71,7 @@ class _Pooling(nn.Module):
         key = output_key(input, generator, coordinates, transposed=back, expands=expands)
         sets = (key, input.coordinate_map_key) if back else (input.coordinate_map_key, key)
         link = input.coordinate_manager.link(*sets)
-        arguments = generator.pool_arguments()
-        if back and link.fine.level is link.coarse.level:
-            back, arguments = False, generator.arguments(mirrored=True)
+        arguments = generator.arguments(mirrored=True) if back and link.is_within else generator.pool_arguments()
         features = link.pool(input.F, _reduction(self.pooling_mode), transposed=back, **arguments)
         return input._on(key, features)
 

@@ -13,6 +13,7 @@ from .. import functional as F  # noqa: N812
 from .._dense import fill_cells, number_cells
 from .._geometry import CapacityOf, Level
 from .._links import invert_rows, reduce_kinds, unique_rows
+from .._rules import as_int32
 from .._sparse_tensor import SparseTensor as Rows
 from .._sparse_tensor import shallow_copy
 from .manager import CoordinateManager, CoordinateMapKey, manager_for
@@ -425,11 +426,9 @@ class SparseTensor(Tensor):
 
 
 def cells_of(coordinates: torch.Tensor, strides: Sequence[int], *, checked: bool = True) -> torch.Tensor:
-    """Returns coordinates in cells of their tensor stride, int32. Those that are no multiples of it are an error where
-    they are checked, for which the host reads a number, and otherwise rounded down."""
-    if coordinates.is_floating_point():
-        coordinates = torch.floor(coordinates)
-    cells = coordinates.int().contiguous()
+    """Returns coordinates in cells of their tensor stride, int32. Those that are no multiples of it, or outside of
+    int32, are an error where they are checked, for which the host reads numbers, and otherwise rounded down."""
+    cells = as_int32(coordinates, is_checked=checked).contiguous()
     if max(strides) > 1:
         steps = torch.tensor([1, *strides], dtype=torch.int32, device=cells.device)
         if checked and (cells % steps).any():

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from .._links import unique_rows
+from .._rules import as_int32
 
 _DTYPES = (torch.int32, torch.float32)
 
@@ -38,8 +39,7 @@ def batched_coordinates(coords: Sequence[Any], dtype: torch.dtype = torch.int32,
                 f"the coordinates of cloud {number} have the shape {list(part.shape)}: all need [rows, axes] with the "
                 "same axes"
             )
-        if dtype == torch.int32 and part.is_floating_point():
-            part = torch.floor(part)
+        part = as_int32(part) if dtype == torch.int32 else part
         part = part.to(device=device or "cpu", dtype=dtype)
         parts.append(torch.nn.functional.pad(part, (1, 0), value=number))
     if not parts:
@@ -151,8 +151,11 @@ def sparse_quantize(
     if quantization_size is not None:
         exact = torch.float64 if isinstance(coordinates, np.ndarray) else torch.float32
         points = points if points.is_floating_point() else points.to(exact)
-        points = points / torch.as_tensor(quantization_size, dtype=points.dtype, device=points.device)
-    cells = (torch.floor(points) if points.is_floating_point() else points).int()
+        sizes = torch.as_tensor(quantization_size, dtype=points.dtype)
+        if not (sizes > 0).all():
+            raise ValueError(f"quantization_size is {quantization_size}, and must be positive")
+        points = points / sizes.to(points.device)
+    cells = as_int32(points)
     first, kind = unique_rows(cells)
     if return_maps_only:
         return (first, kind) if return_inverse else first

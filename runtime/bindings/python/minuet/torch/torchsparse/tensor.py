@@ -12,7 +12,7 @@ from ..._types import axes
 from .._dense import to_dense
 from .._geometry import CapacityOf, Geometry, Level
 from .._links import Link, reduce_kinds, unique_rows
-from .._rules import read_numbers
+from .._rules import as_int32, read_numbers
 from .._sparse_tensor import SparseTensor as Rows
 from .._sparse_tensor import shallow_copy
 
@@ -113,7 +113,10 @@ class SparseTensor:
         where: dict[str, Any] = {}
         if self.spatial_range is not None:
             where = {"batch_size": self.spatial_range[0], "shape": self.spatial_range[1:]}
-        return Geometry(coords.int().contiguous(), **where, **mode).level
+        cells = as_int32(coords, is_checked=not mode).contiguous()
+        level = Geometry(cells, **where, **mode).level
+        level.watch(coords)
+        return level
 
     @property
     def level(self) -> Level:
@@ -121,6 +124,7 @@ class SparseTensor:
         levels = self._caches.levels
         for coords, level in levels:
             if coords is self.coords:
+                level.require_unchanged()
                 return level
         self._caches.require_exact()
         levels.append((self.coords, self._make_level()))

@@ -23,8 +23,14 @@ def sparse_quantize(
     Returns:
         The voxels, or a list with them and what else is asked for.
     """
-    cells = np.floor(np.asarray(coords) / np.asarray(voxel_size)).astype(np.int32)
-    voxels, index, inverse = np.unique(cells, axis=0, return_index=True, return_inverse=True)
+    if not (np.asarray(voxel_size) > 0).all():
+        raise ValueError(f"voxel_size is {voxel_size}, and must be positive")
+    cells = np.floor(np.asarray(coords) / np.asarray(voxel_size))
+    if not ((cells >= -(2**31)) & (cells < 2**31)).all():
+        raise ValueError(
+            "some voxels are outside of int32: use a larger voxel_size, or leave out points that are not finite"
+        )
+    voxels, index, inverse = np.unique(cells.astype(np.int32), axis=0, return_index=True, return_inverse=True)
     found = [voxels]
     if return_index:
         found.append(index)
