@@ -56,8 +56,8 @@ class Unit:
                             if line.startswith("#include")]
         parts = self.file.relative_to(build if self.file.is_relative_to(build) else root).parts
         # All units of a batch are below one folder, because such units include mostly the same headers and
-        # rarely define the same name twice.
-        self.folder = parts[:2] if parts[0] == "tools" else parts[:1]
+        # rarely define the same name twice. Bindings use the public classes, whose names the runtime has, too.
+        self.folder = parts[:2] if parts[0] == "tools" or parts[:2] == ("runtime", "bindings") else parts[:1]
 
 
 class Batch:

@@ -141,7 +141,8 @@ def test_errors_are_measured_where_asked(context, device, clouds):
         norm += float(np.square(wanted.astype(np.float64)).sum())
     assert compared.relative_error == pytest.approx(math.sqrt(error / norm), rel=1e-4)
     layers = by_name(compared)
-    assert layers["stem"].relative_error == 0 and layers["stem"].cosine == pytest.approx(1)
+    # A kernel that stores 8-bit numbers, too, may add in another order.
+    assert layers["stem"].relative_error < 1e-5 and layers["stem"].cosine == pytest.approx(1)
     assert all(0 < layer.relative_error < 0.2 and layer.cosine > 0.98 for layer in compared.layers[1:])
     assert all(layer.own_error is None for layer in compared.layers)
     report = compared.report
