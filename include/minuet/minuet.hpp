@@ -172,6 +172,7 @@ class Plan {
   /// Returns the plan as bytes, with the kernels for these architectures. Compiles those that are missing.
   std::vector<unsigned char> serialize(const std::vector<std::string>& archs = {}) const {
     std::vector<const char*> names;
+    names.reserve(archs.size());
     for (const std::string& arch : archs) names.push_back(arch.c_str());
     const char* const* const list = names.empty() ? nullptr : names.data();
     const auto count = static_cast<std::int32_t>(names.size());

@@ -84,7 +84,7 @@ void instantiate(const XLA_FFI_CallFrame& frame, const OperationKind& kind) {
   arguments.type_id = state_type(frame.api);
   arguments.state = operation.get();
   check_xla(frame.api, frame.api->XLA_FFI_State_Set(&arguments));
-  operation.release();  // XLA's now: it calls delete_operation.
+  static_cast<void>(operation.release());  // XLA's now: it calls delete_operation.
 }
 
 XlaOperation& state_of(const XLA_FFI_CallFrame& frame) {
