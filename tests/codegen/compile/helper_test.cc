@@ -163,7 +163,8 @@ void fork_during_a_compile(bool is_identified) {
   helper.close();
   std::atomic<bool> done{false};
   std::thread thread([&] {
-    llvm::cantFail(compiler->compile({emit(PackSpec{}), "sm_90a"}, {}));
+    const KernelRequest request = cub_requests(1)[0];
+    llvm::cantFail(compiler->compile(request, {}));
     done = true;
   });
   helper.wait();
@@ -230,15 +231,14 @@ TEST_F(Helper, R17_ALongCompileIsCancelled) {
   const StatusError status = take_status(binary.takeError());
   EXPECT_EQ(status.code(), StatusCode::Cancelled);
   EXPECT_THAT(status.message(), HasSubstr(request.source.display_name));
-  // Nothing is spoilt by it: the same compiler goes on.
-  const KernelRequest next{emit(GatherSpec{}), "sm_90a"};
-  EXPECT_EQ(llvm::cantFail(compiler->compile(next, {})).cubin, compile_here(next).cubin);
+  // Nothing is spoilt by it.
+  EXPECT_EQ(llvm::cantFail(compile_in_helper(request)).binary.cubin, compile_here(request).cubin);
 }
 
 // ---- many ------------------------------------------------------------------------------------------
 
 TEST_F(Helper, R19_AHelperStaysWithinItsShareOfMemory) {
-  const std::vector<KernelRequest> requests = cub_requests(long_tests_wanted() ? 100 : 2);
+  const std::vector<KernelRequest> requests = cub_requests(long_tests_wanted() ? 100 : 3);
   HelperPoolOptions options;
   options.jobs = long_tests_wanted() ? 0 : 1;
   const PoolRun run = run_pool(requests, options);
@@ -249,10 +249,7 @@ TEST_F(Helper, R19_AHelperStaysWithinItsShareOfMemory) {
 }
 
 TEST_F(Helper, R19_AKilledHelperLosesOnlyItsJob) {
-  // The first one takes long enough to be killed.
-  std::vector<KernelRequest> requests = cub_requests(1);
-  requests.push_back({emit(GatherSpec{}), "sm_90a"});
-  requests.push_back({emit(ScatterSpec{}), "sm_90a"});
+  const std::vector<KernelRequest> requests = cub_requests(3);
   HelperPoolOptions options;
   options.jobs = 1;
   std::thread killer([] {
