@@ -1,7 +1,7 @@
 // Checks choices against the asserts of the kernels. An invalid choice gives an error, because configurations
 // may come from outside the library, for example from a file of tuning results.
 #include "codegen/base/arch.h"
-#include "codegen/choose/ops/convolution.h"
+#include "codegen/choose/ops/convolution_fused.h"
 
 namespace minuet {
 namespace {
@@ -91,7 +91,7 @@ llvm::Error check_fused_shape(const FusedSpec& spec) {
   constexpr i32 kMostStep = 512, kMostColumns = 256, kWarpgroupColumns = 128, kMostStages = 16;
   const bool is_warpgroup = spec.unit == MmaUnit::Warpgroup;
   const bool folds = folds_offsets(spec.io, spec.in_channels);
-  const i32 granule = fused_granule(spec.io) * (folds || (is_warpgroup && !is_integer(spec.io)) ? 2 : 1);
+  const i32 granule = folds ? 2 * fused_granule(spec.io) : step_granule(spec);
   if (spec.step < 1 || spec.step > kMostStep || spec.step % granule != 0) {
     return make_error(StatusCode::OutOfRange, "step is {0}; it must be a multiple of {1} up to {2}",
                       spec.step, granule, kMostStep);

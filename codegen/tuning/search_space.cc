@@ -93,7 +93,7 @@ Axis values_of(Field FusedSpec::*field, const std::vector<Field>& values) {
 /// covers several kernel offsets, returns half and twice the present value instead.
 std::vector<i32> steps_of(const FusedSpec& spec) {
   if (folds_offsets(spec.io, spec.in_channels)) return {spec.step / 2, spec.step * 2};
-  const i32 unit = fused_granule(spec.io) * (spec.unit == MmaUnit::Warpgroup && !is_integer(spec.io) ? 2 : 1);
+  const i32 unit = step_granule(spec);
   std::set<i32, std::greater<>> steps;
   for (i32 parts = 1; parts <= 6; ++parts) {
     steps.insert((spec.in_channels + parts * unit - 1) / (parts * unit) * unit);

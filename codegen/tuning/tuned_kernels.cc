@@ -114,22 +114,24 @@ std::vector<TunedFamily> tuned_families() {
   std::vector<TuningTask> tasks{search_task(KeyType::U32, 3, 27, kRows),
                                 search_task(KeyType::U64, 3, 27, kRows), grouping_task(problem, kRows),
                                 order_task(problem, kRows)};
+  const auto set_channels = [&](i32 in, i32 out) {
+    problem.in_channels = in;
+    problem.out_channels = out;
+    problem.input = {in, 0};
+    problem.output = problem.residual_input = {out, 0};
+  };
+  const auto add_kernels = [&](const char* arch, Dataflow dataflow) {
+    std::vector<TuningTask> more = kernel_tasks(problem, arch, dataflow, kRows);
+    std::move(more.begin(), more.end(), std::back_inserter(tasks));
+  };
   for (const char* const arch : {"sm_80", "sm_90a"}) {
     for (const DType dtype : {DType::F16, DType::F32}) {
       problem.dtype = dtype;
-      const auto set_channels = [&](i32 in, i32 out) {
-        problem.in_channels = in;
-        problem.out_channels = out;
-        problem.input = {in, 0};
-        problem.output = problem.residual_input = {out, 0};
-      };
       for (const i32 channels : {4, 64}) {
         set_channels(channels, 96);
         tasks.push_back(dataflow_task(problem, arch, kRows));
-        for (const Dataflow dataflow : {Dataflow::GatherGemmScatter, Dataflow::Fused}) {
-          std::vector<TuningTask> more = kernel_tasks(problem, arch, dataflow, kRows);
-          std::move(more.begin(), more.end(), std::back_inserter(tasks));
-        }
+        add_kernels(arch, Dataflow::GatherGemmScatter);
+        add_kernels(arch, Dataflow::Fused);
         tasks.push_back(weight_gradient_task(problem, arch, kRows, 27 * kRows));
         add_input_gradient(tasks, problem, arch);
       }
@@ -142,20 +144,16 @@ std::vector<TunedFamily> tuned_families() {
       }
     }
     // Layers that multiply 8-bit numbers have candidates and defaults of their own.
-    ConvolutionProblem integers = problem;
-    integers.dtype = DType::F16;
-    integers.input_type = integers.output_type = DType::U8;
+    problem.dtype = DType::F16;
+    problem.input_type = problem.output_type = DType::U8;
     for (const i32 channels : {16, 32, 64, 128, 256}) {
       for (const i32 outputs : {channels, 32, 96}) {
-        integers.in_channels = channels;
-        integers.out_channels = outputs;
-        integers.input = {channels, 0};
-        integers.output = integers.residual_input = {outputs, 0};
-        add_fused_defaults(tasks, integers, arch);
+        set_channels(channels, outputs);
+        add_fused_defaults(tasks, problem, arch);
       }
-      std::vector<TuningTask> more = kernel_tasks(integers, arch, Dataflow::Fused, kRows);
-      std::move(more.begin(), more.end(), std::back_inserter(tasks));
+      add_kernels(arch, Dataflow::Fused);
     }
+    problem.input_type = problem.output_type = std::nullopt;
   }
   return tasks;
 }

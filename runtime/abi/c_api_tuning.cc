@@ -139,8 +139,8 @@ void tell_progress(const minuet_tuning_options& given, const TuneProgress& progr
   }
 }
 
-/// Returns the buckets in which the gradients of a layer may be tuned, without a number of rows. A layer that
-/// is the gradient of an input itself has none, and one with 8-bit tensors has none.
+/// Returns the buckets in which the gradients of a layer may be tuned, without a number of rows. Layers
+/// that are the gradient of an input themselves, and those with 8-bit tensors, have none.
 std::vector<TuningBucket> buckets_of_gradients(const ConvolutionProblem& forward) {
   std::vector<TuningBucket> buckets;
   if (forward.gradient_of || has_integers(forward)) return buckets;

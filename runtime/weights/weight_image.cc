@@ -90,7 +90,7 @@ void WeightImage::write(const std::vector<float>& weight, char* image) const {
       for (i32 word = 0; word < 4; ++word) {
         for (i32 element = 0; element < per_word; ++element) {
           const i64 source = fused_weight_at(*fused, shape, stage, vector, word, element);
-          *value++ = source < 0 ? 0.0f : weight.data()[source];
+          *value++ = source < 0 ? 0.0f : weight[source];
         }
       }
     }

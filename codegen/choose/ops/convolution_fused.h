@@ -14,6 +14,13 @@ i32 equal_parts(i32 whole, i32 unit, i32 most);
 /// follow from the other fields.
 void fit_stages_and_blocks(FusedSpec& spec);
 
+/// Returns the number of input channels of which FusedSpec::step must be a multiple if it covers one kernel
+/// offset.
+inline i32 step_granule(const FusedSpec& spec) {
+  const bool is_double = spec.unit == MmaUnit::Warpgroup && !is_integer(spec.io);
+  return fused_granule(spec.io) * (is_double ? 2 : 1);
+}
+
 /// Returns true if `means` allows products by warpgroups (wgmma), the architecture has them, and they were
 /// faster in measurements than products by warps for such a Spec.
 bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedFeatures means);

@@ -45,8 +45,8 @@ void choose_short_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64
 /// blocks that all multiprocessors run at once.
 void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   constexpr i32 kWarpgroupColumns = 128;
-  const i32 piece = (is_integer(spec.io) ? 1 : 2) * fused_granule(spec.io);
   spec.unit = MmaUnit::Warpgroup;
+  const i32 piece = step_granule(spec);
   spec.weights = WeightRoad::BulkRefill;
   spec.step = equal_parts(spec.in_channels, piece, 8 * fused_granule(spec.io));
   spec.columns = equal_parts(spec.out_channels, kTile, kWarpgroupColumns);
