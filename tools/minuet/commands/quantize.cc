@@ -56,8 +56,7 @@ llvm::Expected<std::vector<VoxelCloud>> read_clouds(const Arguments& arguments, 
     if (voxels.channels != info.in_channels) {
       return bad_input(
           "the network takes {0} input channels, but the cloud '{1}' gives {2}: give --in-channels {2} if "
-          "the "
-          "weights are for {2} channels or random",
+          "the weights are for {2} channels or random",
           info.in_channels, cloud.name, voxels.channels);
     }
     all.push_back(std::move(voxels));
@@ -122,7 +121,7 @@ llvm::Error quantize_command(const Arguments& arguments) {
   MINUET_ASSIGN(const minuet_dtype dtype, dtype_for(arguments.dtype, session.facts.is_cpu()));
   QuantizationChoice choice;
   MINUET_ASSIGN(choice.method, parse_range_method(arguments.calibration));
-  choice.percentile = arguments.percentile.value_or(choice.percentile);
+  choice.percentile = arguments.percentile.value_or(kUsualPercentile);
   choice.error_budget = arguments.error_budget;
   choice.floating = arguments.floating;
   NetworkChoice network = arguments.network;

@@ -156,7 +156,8 @@ llvm::json::Object quantize_json(const QuantizedNetwork& network, const Quantiza
   all["description"] = network.device.description;
   all["version"] = version_text();
   all["calibration"] = arguments.calibration;
-  if (arguments.calibration == "percentile") all["percentile"] = report.percentile;
+  if (arguments.calibration == "percentile")
+    all["percentile"] = arguments.percentile.value_or(kUsualPercentile);
   if (arguments.error_budget > 0) all["error_budget"] = arguments.error_budget;
   all["networks_run"] = report.runs;
   all["int8_convolutions"] = llvm::count_if(report.layers, [](const auto& layer) { return layer.is_int8; });

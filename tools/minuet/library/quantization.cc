@@ -412,11 +412,9 @@ llvm::Expected<QuantizationReport> quantize_network(const Session& session, minu
   if (choice.error_budget > 0 && !(error <= choice.error_budget)) {
     return bad_input(
         "the relative error of the outputs is {0}, which is above --error-budget {1} even if all "
-        "convolutions "
-        "stay floating: give a larger budget, or another --dtype",
+        "convolutions stay floating: give a larger budget, or another --dtype",
         real(error), real(choice.error_budget));
   }
-  report.percentile = choice.percentile;
   report.runs = quantizer.runs();
   return report;
 }

@@ -12,10 +12,13 @@
 
 namespace minuet::tool {
 
+/// Is the percentile where --percentile is not given.
+constexpr double kUsualPercentile = 99.99;
+
 /// Holds the values of the flags that say how to quantize.
 struct QuantizationChoice {
   RangeMethod method = RangeMethod::Maximum;
-  double percentile = 99.99;
+  double percentile = kUsualPercentile;
   /// Limits the relative error of the outputs (Difference::relative()). The value 0 means no limit, so that
   /// every layer computes in 8 bits that can.
   double error_budget = 0;
@@ -52,7 +55,6 @@ struct QuantizationReport {
   /// Says for each output that has another number of rows in the quantized network why it has no error.
   std::vector<std::string> notes;
   std::string description;  ///< Holds the JSON text of the quantized network.
-  double percentile = 0;    ///< Is that of the choice.
   int runs = 0;             ///< Counts the networks that were run.
 };
 
