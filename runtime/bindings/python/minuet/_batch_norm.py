@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,12 @@ class NormGradients:
     sums: Any = None
 
 
+def require_eps(eps: float) -> None:
+    """Raises ValueError unless eps is finite and above 0 in float32. The library takes 0 as its default."""
+    if not 0 < ctypes.c_float(eps).value < math.inf:
+        raise ValueError(f"eps is {eps}, and it must be above 0 and finite in float32, because a variance may be 0")
+
+
 class BatchNorm(Handle):
     """Normalizes the channels of a batch by its own mean and variance, as batch norm does in training, and computes the
     gradients. May be used from many threads. Results repeat bit by bit, with any number of rows that are not in use.
@@ -111,8 +118,7 @@ class BatchNorm(Handle):
         ndim: int = 3,
         dtype: Any = DType.FLOAT32,
     ) -> None:
-        if ctypes.c_float(eps).value <= 0:  # The library takes 0 as its default.
-            raise ValueError(f"eps is {eps}, and must be positive in float32, because a variance can be 0: give 1e-5")
+        require_eps(eps)
         options = _abi.minuet_batch_norm_options(struct_size=ctypes.sizeof(_abi.minuet_batch_norm_options))
         options.ndim, options.dtype, options.channels, options.eps = ndim, dtype_of(dtype), channels, eps
         options.has_running_mean, options.momentum = int(running_mean), momentum

@@ -337,5 +337,5 @@ def test_refusals(context, cpu):
 @pytest.mark.parametrize("eps", [0.0, -1e-5, 1e-50])
 def test_an_eps_that_is_0_in_float32_is_refused(context, eps):
     """The library takes 0 as its default."""
-    with pytest.raises(ValueError, match=f"eps is {eps}, and must be positive in float32"):
+    with pytest.raises(ValueError, match=f"eps is {eps}, and it must be above 0 and finite in float32"):
         minuet.BatchNorm(context, CHANNELS, eps=eps)

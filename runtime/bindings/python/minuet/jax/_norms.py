@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._batch_norm import BatchNorm
+from .._batch_norm import BatchNorm, require_eps
 from .._types import DType
 from ._calls import Result, alike, call
 from ._cloud import Array, Cloud
@@ -61,12 +60,6 @@ def _workspace(norm: _Norm, target: Target) -> int:
     if target.arch == "cpu":
         return 0
     return max(1, BatchNorm(context(), norm.channels, dtype=norm.dtype, eps=norm.eps).bytes(target.arch, norm.rows))
-
-
-def require_eps(eps: float) -> None:
-    """Raises an error if eps is not a positive number."""
-    if not 0 < eps < math.inf:
-        raise ValueError(f"eps is {eps}, and it must be above 0 and finite, because a variance may be 0")
 
 
 def norm_operands(

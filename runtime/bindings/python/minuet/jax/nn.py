@@ -19,13 +19,14 @@ except ImportError as error:
     ) from error
 
 from .._ahead import shipped_networks
+from .._batch_norm import require_eps
 from .._infos import is_statistic
 from .._versions import require_version
 from ._cloud import Array, Cloud
 from ._convolutions import conv
 from ._geometry import Geometry, Numbers
 from ._network import Network as NetworkFunction
-from ._norms import Statistics, batch_norm, norm_operands, require_eps
+from ._norms import Statistics, batch_norm, norm_operands
 
 require_version("minuet.jax.nn", "flax", flax.__version__, (0, 12))
 

@@ -137,7 +137,7 @@ def test_an_eps_of_0_in_training(generator, coordinates):
     sequence = spconv.SparseSequential(torch.nn.BatchNorm1d(4, eps=0.0))
     unit = spconv.SparseSequential(spconv.SubMConv3d(4, 4, 1), torch.nn.BatchNorm1d(4, eps=0.0))
     for call in (lambda: F.batch_norm(x, eps=0.0), lambda: norm(x), lambda: sequence(y), lambda: unit(y)):
-        with pytest.raises(ValueError, match=r"eps is 0\.0, and must be positive"):
+        with pytest.raises(ValueError, match=r"eps is 0\.0, and it must be above 0"):
             call()
     assert torch.equal(norm.eval()(x).features, x.features)
 
