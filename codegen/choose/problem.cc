@@ -43,6 +43,16 @@ ConvolutionKind swapped_kind(const WindowProblem& forward) {
   return strided ? ConvolutionKind::Strided : ConvolutionKind::GivenOutputs;
 }
 
+bool has_symmetric_offsets(const WindowProblem& problem) {
+  if (!problem.offsets.empty()) return false;
+  for (i32 a = 0; a < problem.ndim; ++a) {
+    const i32 reach = problem.dilation[a] * (problem.kernel_size[a] - 1);
+    if (problem.kernel_size[a] % 2 == 0 || (problem.padding && 2 * (*problem.padding)[a] != reach))
+      return false;
+  }
+  return true;
+}
+
 llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_channels) {
   const i32 ndim = problem.ndim;
   if (ndim < 1 || ndim > kMaxDim) {

@@ -83,6 +83,9 @@ void begin_at_zero(Window& window) {
 /// of the input does.
 ConvolutionKind swapped_kind(const WindowProblem& forward);
 
+/// Returns true if the kernel is a box of which each offset has an opposite one.
+bool has_symmetric_offsets(const WindowProblem& problem);
+
 /// Returns InvalidArgument for sizes that no op over a kernel map can have.
 llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_channels);
 

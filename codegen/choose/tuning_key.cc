@@ -117,7 +117,11 @@ TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem
   bucket.out_channels = problem.out_channels;
   bucket.kind = problem.kind;
   const bool is_gradient = operation == Operation::Fused && problem.gradient_of;
-  if (is_gradient) bucket.operation = Operation::InputGradient;
+  if (is_gradient) {
+    bucket.operation = Operation::InputGradient;
+    // The same kernels compute the gradient in either direction of the map (input_gradient_within()).
+    bucket.kind = swapped_kind(forward_of(problem));
+  }
   if (density && !is_gradient) bucket.log4_density = log4_of(*density);
   return bucket;
 }

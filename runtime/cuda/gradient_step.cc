@@ -10,6 +10,9 @@ namespace {
 
 /// Limits the grid of the kernels that sum parts. Blocks of a larger number of parts process several.
 constexpr i64 kMostGradientBlocks = 1 << 16;
+/// Limits the grid of the kernel add_parts. Its blocks stay on the GPU, because each of them finds the parts
+/// of the offsets once. Half as many as fit at once leave room for the kernels of other branches.
+constexpr i64 kAddBlocksPerMultiprocessor = kAddBlocks / 2;
 
 /// Divides the workspace.
 struct GradientPlaces {
@@ -160,8 +163,8 @@ llvm::Error GradientStep::compute_weight(const ParameterGradientRequest& request
   has_followed_ = true;
   const i64 of_offset = weight_numbers(choice.problem.forward) / params.volume;
   const i64 blocks = most_add_blocks(candidate.add, params.volume, of_offset, candidate.wanted_parts);
-  // The blocks stay on the GPU, because each of them finds the parts of the offsets once.
-  return launcher_.launch(add, std::min<i64>(blocks, kAddBlocks * launcher_.multiprocessors()),
+  return launcher_.launch(add,
+                          std::min<i64>(blocks, kAddBlocksPerMultiprocessor * launcher_.multiprocessors()),
                           add_params_of(request, candidate, steps, places.parts));
 }
 

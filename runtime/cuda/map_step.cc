@@ -5,6 +5,10 @@
 namespace minuet {
 namespace {
 
+// The kernel compact_pairs runs beside the chain of a backward pass, so its grid leaves room for other
+// kernels.
+constexpr i64 kPairBlocksPerMultiprocessor = 4;
+
 /// Returns parameters with which a kernel writes the unique keys to `coords`.
 UniqueParams into(const Coords& coords, u32* status) {
   UniqueParams unique = {};
@@ -347,8 +351,9 @@ llvm::Error MapStep::compact_pairs(const PairsRequest& request) {
   params.step = request.step;
   params.capacity = request.capacity;
   params.pair_count = request.pair_count;
-  return launcher_.launch_stride(map32_.compact_pairs, std::max<i64>(params.volume * request.most_queries, 1),
-                                 params);
+  const i64 blocks = stride_grid(params.volume * request.most_queries, map32_.compact_pairs.needs.threads,
+                                 launcher_.multiprocessors(), kPairBlocksPerMultiprocessor);
+  return launcher_.launch(map32_.compact_pairs, blocks, params);
 }
 
 }  // namespace minuet

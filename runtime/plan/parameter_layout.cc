@@ -99,8 +99,8 @@ llvm::Expected<ParameterCopy> ParameterLayout::copy_of(const ParameterValue& val
   job.source = value.array.data;
   job.target = at(stored_[value.parameter].offset, block);
   job.master = reinterpret_cast<float*>(at(stored_[value.parameter].master_offset, block));
-  read_from(std::move(given), job);
   job.element = static_cast<ArrayElement>(value.array.element);
+  read_from(std::move(given), job);
   job.dtype = dtype_of(parameter);
   job.storage = storage_of(parameter);
   return job;

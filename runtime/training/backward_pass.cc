@@ -324,7 +324,8 @@ class BackwardBuilder {
                                         {.parameter = use.shift, .out_gradient = gradient}));
     }
     if (!is_wanted_[layer.input]) return llvm::Error::success();
-    ConvolutionProblem of_input = input_gradient_of(problem);
+    const bool is_within = problem.kind == ConvolutionKind::Submanifold;
+    ConvolutionProblem of_input = is_within ? input_gradient_within(problem) : input_gradient_of(problem);
     of_input.residual = others.size() == 1;
     ProgramLayer& added =
         add_op("gradient of " + layer.name, of_input, layer.map, gradient, like(layer.input), {use.weight});

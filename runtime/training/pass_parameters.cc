@@ -152,8 +152,8 @@ llvm::Error PassParameters::take(llvm::ArrayRef<GivenArray> values, WeightsOrder
     job = {};
     job.source = array.data;
     job.target = layer.weight;
-    read_from(given, job);
     job.element = ArrayElement::F32;
+    read_from(given, job);
     job.dtype = dtype_;
     job.storage = storage_type(weight_type_);
   }

@@ -68,6 +68,12 @@ GivenWeight transposed(const GivenWeight& forward, const ConvolutionProblem& pro
   GivenWeight given;
   given.shape.assign(forward.shape.begin(), forward.shape.begin() + problem.ndim);
   given.strides.assign(forward.strides.begin(), forward.strides.begin() + problem.ndim);
+  if (is_mirrored(problem)) {
+    for (std::size_t axis = 0; axis < axes; ++axis) {
+      given.first += (given.shape[axis] - 1) * given.strides[axis];
+      given.strides[axis] = -given.strides[axis];
+    }
+  }
   given.shape.append({inputs, i64{problem.groups}, outputs});
   given.strides.append({input_stride, input_stride * inputs, output_stride});
   return given;
@@ -101,6 +107,8 @@ llvm::Expected<GivenWeight> find_vector(const GivenArray& array, WeightsOrder or
 
 void read_from(GivenWeight given, ParameterCopy& job) {
   given.join_axes();
+  job.source = static_cast<const char*>(job.source) +
+               given.first * element_bytes(static_cast<ElementType>(job.element));
   job.rank = static_cast<i32>(given.shape.size());
   job.elements = 1;
   for (i32 axis = 0; axis < job.rank; ++axis) {
@@ -123,7 +131,8 @@ WeightImageJob image_from(const GivenWeight& given, i32 kernel_axes, const void*
   kernel.shape.assign(given.shape.begin(), given.shape.begin() + kernel_axes);
   kernel.strides.assign(given.strides.begin(), given.strides.begin() + kernel_axes);
   kernel.join_axes();
-  WeightImageJob job = stored_image_job(layout, data, image);
+  const void* const first = static_cast<const float*>(data) + given.first;
+  WeightImageJob job = stored_image_job(layout, first, image);
   job.kernel_rank = static_cast<i32>(kernel.shape.size());
   for (i32 axis = 0; axis < job.kernel_rank; ++axis) {
     job.kernel_shape[axis] = static_cast<i32>(kernel.shape[axis]);

@@ -149,6 +149,12 @@ ConvolutionProblem input_gradient_of(const ConvolutionProblem& forward) {
   return gradient;
 }
 
+ConvolutionProblem input_gradient_within(const ConvolutionProblem& forward) {
+  ConvolutionProblem gradient = input_gradient_of(forward);
+  if (has_symmetric_offsets(forward)) gradient.kind = forward.kind;
+  return gradient;
+}
+
 llvm::Error check_groups(const ConvolutionProblem& problem) {
   if (problem.groups < 1) {
     return make_error(StatusCode::InvalidArgument, "groups is {0}; it must be 1 or more", problem.groups);

@@ -65,6 +65,8 @@ struct ConvolutionProblem : WindowProblem {
   /// If it has a value, the op computes the gradient of the input of a convolution of this kind, over the
   /// pairs of its map with input and output swapped. The caller gives the weight of that convolution
   /// (forward_of()), of which the weight of this op is the transpose.
+  ///
+  /// If it equals `kind`, the op reads the map in the same direction as that convolution (is_mirrored()).
   std::optional<ConvolutionKind> gradient_of;
 
   /// Sets activation and slope to what settled_activation() returns.
@@ -114,6 +116,13 @@ inline i32 group_inputs(const ConvolutionProblem& problem) { return problem.in_c
 ConvolutionProblem forward_of(const ConvolutionProblem& problem);
 /// Returns the gradient of the input of a convolution.
 ConvolutionProblem input_gradient_of(const ConvolutionProblem& forward);
+/// Returns the gradient of the input of a submanifold convolution whose set has no duplicates. If row q has
+/// row p as its neighbour at an offset of a symmetric kernel, then p has q at the opposite offset. The
+/// gradient is then a submanifold convolution with the weights of the opposite offsets (is_mirrored()), and
+/// the view of the map that the convolution reads serves for it, too.
+ConvolutionProblem input_gradient_within(const ConvolutionProblem& forward);
+/// Returns true if the op computes a gradient by the weights of the opposite offsets.
+inline bool is_mirrored(const ConvolutionProblem& problem) { return problem.gradient_of == problem.kind; }
 
 /// Returns the number of weights.
 inline i64 weight_numbers(const ConvolutionProblem& problem) {
