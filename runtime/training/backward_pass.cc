@@ -62,16 +62,6 @@ class BackwardBuilder {
     i32 number = 0;
   };
 
-  StepTensors inputs_of(const PassStep& step) const {
-    if (step.kind == StepKind::Norm) {
-      const NormUse& norm = forward_.norms[step.number];
-      return norm.residual < 0 ? StepTensors{norm.input} : StepTensors{norm.input, norm.residual};
-    }
-    const ProgramLayer& layer = source_.layers[step.number];
-    StepTensors inputs{layer.input};
-    inputs.insert(inputs.end(), layer.operands.begin(), layer.operands.end());
-    return inputs;
-  }
   i32 output_of(const PassStep& step) const {
     return step.kind == StepKind::Norm ? forward_.norms[step.number].output
                                        : source_.layers[step.number].output;
@@ -101,7 +91,8 @@ class BackwardBuilder {
       return false;
     };
     for (const PassStep& step : forward_.steps) {
-      if (has_parameters(step) || llvm::any_of(inputs_of(step), depends)) is_wanted_[output_of(step)] = true;
+      if (has_parameters(step) || llvm::any_of(inputs_of(forward_, step), depends))
+        is_wanted_[output_of(step)] = true;
     }
     for (i32 tensor = 0; tensor < count; ++tensor) is_wanted_[tensor] = depends(tensor);
   }
@@ -109,7 +100,7 @@ class BackwardBuilder {
   /// Finds, for each tensor, the earliest step that reads it or a concatenation that it is a part of.
   void find_first_readers() {
     for (std::size_t i = forward_.steps.size(); i-- > 0;) {
-      for (const i32 input : inputs_of(forward_.steps[i])) {
+      for (const i32 input : inputs_of(forward_, forward_.steps[i])) {
         for (std::size_t part = 0; part < source_.tensors.size(); ++part) {
           if (contains(input, static_cast<i32>(part))) first_reader_[part] = static_cast<i32>(i);
         }
@@ -237,13 +228,21 @@ class BackwardBuilder {
     return output;
   }
 
+  /// Returns a tensor of its own with the columns of `gradient`, which is that of `tensor`, the result of the
+  /// layer `name`. An Affine step without a scale and a shift copies them.
+  i32 copy_of(i32 gradient, i32 tensor, const std::string& name) {
+    return add_chain("copy of the gradient of " + name, {{PointwiseKind::Affine}}, tensor, gradient, {}, {});
+  }
+
   void add_norm(i32 number) {
     const NormUse& norm = forward_.norms[number];
-    const i32 gradient = gradient_of(norm.output);
+    i32 gradient = gradient_of(norm.output);
     if (gradient < 0) {
       for (const i32 parameter : {norm.weight, norm.bias}) forget(parameter);
       return;
     }
+    // It may be columns of a concatenation's gradient, although the forward pass concatenates other tensors.
+    if (!has_whole_vectors(pass_.program, gradient)) gradient = copy_of(gradient, norm.output, norm.name);
     NormGradientUse use{number, kept(norm.input)};
     const BatchNormProblem& problem = norm.choice.problem;
     if (problem.mask() == ReluMask::Output) use.output = kept(norm.output);
@@ -367,9 +366,7 @@ class BackwardBuilder {
     if (!is_wanted_[layer.input]) return;
     const TensorSpec spec = pass_.program.tensors[gradient];
     if (pass_.program.storages[spec.storage].ld != spec.channels) {
-      // The kernel reads rows without gaps. An Affine step without a scale and a shift copies them.
-      gradient = add_chain("copy of the gradient of " + layer.name, {{PointwiseKind::Affine}}, layer.output,
-                           gradient, {}, {});
+      gradient = copy_of(gradient, layer.output, layer.name);  // The kernel reads rows without gaps.
     }
     GroupGradientProblem problem;
     problem.dtype = source_.dtype;

@@ -46,6 +46,7 @@ class ForwardBuilder {
       take_segment(names_[i]);
       MINUET_TRY(add(network_.layers[i]));
     }
+    fold_into_norms(pass_);
     return std::move(pass_);
   }
 

@@ -1,7 +1,9 @@
 #include "runtime/training/pass_program.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "runtime/engine/alignment.h"
 #include "runtime/program/program_memory.h"
 
 namespace minuet {
@@ -44,6 +46,28 @@ StepTensors tensors_of(const ProgramLayer& layer) {
   if (layer.winners >= 0) tensors.push_back(layer.winners);
   tensors.insert(tensors.end(), layer.operands.begin(), layer.operands.end());
   return tensors;
+}
+
+StepTensors inputs_of(const ForwardPass& pass, const PassStep& step) {
+  if (step.kind == StepKind::Norm) {
+    const NormUse& norm = pass.norms[step.number];
+    return norm.residual < 0 ? StepTensors{norm.input} : StepTensors{norm.input, norm.residual};
+  }
+  const ProgramLayer& layer = pass.program.layers[step.number];
+  StepTensors inputs{layer.input};
+  inputs.insert(inputs.end(), layer.operands.begin(), layer.operands.end());
+  return inputs;
+}
+
+i64 channels_of_vector(const Program& program, i32 tensor) {
+  const i64 element = dtype_bytes(storage_type(program.dtype));
+  return std::gcd(program.tensors[tensor].channels * element, i64{kVectorAlignment}) / element;
+}
+
+bool has_whole_vectors(const Program& program, i32 tensor) {
+  const Columns columns = columns_of(program, tensor);
+  const i64 vector = channels_of_vector(program, tensor);
+  return columns.column % vector == 0 && columns.ld % vector == 0;
 }
 
 llvm::Error place_pass(Program& program, llvm::ArrayRef<StepTensors> steps) {

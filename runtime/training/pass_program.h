@@ -21,10 +21,18 @@ i32 add_tensor(Program& program, i32 level, i32 channels, bool holds_integers = 
 ProgramLayer& append_layer(Program& program, std::string name, const OpProblem& problem, i32 map, i32 input,
                            i32 output);
 
+/// Returns the channels of a vector of the kernels between the layers, which they choose by the number of the
+/// tensor's channels alone.
+i64 channels_of_vector(const Program& program, i32 tensor);
+/// Returns true if the columns of a tensor begin where such a kernel can read whole vectors.
+bool has_whole_vectors(const Program& program, i32 tensor);
+
 /// Lists the tensors that one step of a pass reads or writes.
 using StepTensors = std::vector<i32>;
 /// Returns the tensors of a layer.
 StepTensors tensors_of(const ProgramLayer& layer);
+/// Returns the tensors that a step of the forward pass reads.
+StepTensors inputs_of(const ForwardPass& pass, const PassStep& step);
 
 /// Decides where the tensors of a finished pass are in memory. `steps` has the tensors of each step, in the
 /// order in which the steps run. Returns the error of a layer whose problem is not valid.

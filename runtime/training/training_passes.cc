@@ -1,9 +1,7 @@
 #include "runtime/training/training_passes.h"
 
-#include <numeric>
 #include <utility>
 
-#include "runtime/engine/alignment.h"
 #include "runtime/network/network_program.h"
 #include "runtime/program/stages.h"
 #include "runtime/training/pass_program.h"
@@ -95,21 +93,17 @@ StepTensors tensors_of(const BackwardPass& pass, const PassStep& step) {
   return tensors;
 }
 
-/// Returns Unimplemented if the columns of a tensor do not begin where its kernel can read whole vectors. The
-/// kernels between the layers of a pass choose their vectors by the number of channels alone.
+/// Returns Unimplemented if the columns of a tensor do not begin where a kernel between the layers of a pass
+/// can read whole vectors.
 llvm::Error check_columns(const Program& program, i32 tensor) {
+  if (has_whole_vectors(program, tensor)) return llvm::Error::success();
   const Columns columns = columns_of(program, tensor);
-  const i64 element = dtype_bytes(storage_type(program.dtype));
-  const i64 vector = std::gcd(program.tensors[tensor].channels * element, i64{kVectorAlignment});
-  if (columns.column * element % vector == 0 && columns.ld * element % vector == 0) {
-    return llvm::Error::success();
-  }
   return make_error(
       StatusCode::Unimplemented,
       "a tensor of {0} channels begins at channel {1} of a concat of {2} channels, which a "
       "training plan can do only at multiples of {3}: give the parts of concats such numbers of "
       "channels",
-      program.tensors[tensor].channels, columns.column, columns.ld, vector / element);
+      program.tensors[tensor].channels, columns.column, columns.ld, channels_of_vector(program, tensor));
 }
 
 /// Lets a step that joins a branch have the tensors of the branch too, whose memory is in use up to there.

@@ -2,10 +2,10 @@
 // layers that no op does: batch norms, and the gradients of parameters. The description depends neither on an
 // architecture nor on a point cloud.
 //
-// The forward pass computes what the network computes, but no op is folded into another one: a batch norm
-// follows its convolution, because its statistics are those of the batch. The backward pass visits the steps
-// in reverse order. Tensors of the forward pass that it reads are kept (Program::kept): both programs list
-// the storages of these tensors in the same order.
+// The forward pass computes what the network computes, but no op is folded into a convolution: a batch norm
+// follows its convolution, because its statistics are those of the batch. A batch norm computes the sum and
+// the ReLU behind it. The backward pass visits the steps in reverse order. Tensors of the forward pass that
+// it reads are kept (Program::kept): both programs list the storages of these tensors in the same order.
 #pragma once
 
 #include <string>
@@ -41,7 +41,8 @@ struct LayerUse {
   i32 weight = -1, scale = -1, shift = -1;
 };
 
-/// Describes a batch norm, with the residual and the ReLU that follow it.
+/// Describes a batch norm, with the residual and the ReLU that follow it. The batch norms of a pass are
+/// listed in the order of their steps.
 struct NormUse {
   std::string name;
   BatchNormChoice choice;
@@ -159,6 +160,8 @@ llvm::Expected<TrainingPasses> make_training_passes(const Plan& plan, const Trai
 
 /// Describes the forward pass of a program in which no op is folded into another one.
 llvm::Expected<ForwardPass> make_forward_pass(const Program& network, const TrainingPasses& passes);
+/// Lets batch norms of a forward pass compute the sums and the ReLUs behind them.
+void fold_into_norms(ForwardPass& pass);
 /// Describes the backward pass, and adds to passes.kept what it reads.
 llvm::Expected<BackwardPass> make_backward_pass(TrainingPasses& passes, const TuningSnapshot* tuning);
 /// Moves the gradients of parameters into branches beside the other steps.
