@@ -79,6 +79,68 @@ void find_range(const LevelSource& source, i32 axis, i64& least, i64& greatest) 
   greatest = std::max(first, last) * stride;
 }
 
+/// Holds the range of a set's coordinates on each axis. The numbers may exceed 32 bits.
+struct SetRange {
+  i64 least[kMaxDim] = {}, greatest[kMaxDim] = {};
+};
+
+/// Returns the range of each set if the coordinates of the caller are inside `bounds`. The parents of each
+/// set come before it.
+std::vector<SetRange> ranges_of_sets(i32 ndim, const Bounds& bounds, llvm::ArrayRef<SetSpec> sets) {
+  std::vector<SetRange> all;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    SetRange own;
+    const LevelSources sources = sets[i].parent < 0 ? LevelSources() : sources_of(ndim, sets, i);
+    for (i32 a = 0; a < ndim; ++a) {
+      if (sources.empty()) {
+        // A set of the caller's coordinates need not have multiples of its tensor stride. An index divides
+        // them by it all the same.
+        own.least[a] = floor_to_multiple(bounds.least[a + 1], sets[i].tensor_stride[a]);
+        own.greatest[a] = floor_to_multiple(bounds.greatest[a + 1], sets[i].tensor_stride[a]);
+        continue;
+      }
+      own.least[a] = INT64_MAX, own.greatest[a] = INT64_MIN;
+      for (const LevelSource& source : sources) {
+        i64 first = all[source.parent].least[a], last = all[source.parent].greatest[a];
+        find_range(source, a, first, last);
+        own.least[a] = std::min(own.least[a], first), own.greatest[a] = std::max(own.greatest[a], last);
+      }
+    }
+    all.push_back(own);
+  }
+  return all;
+}
+
+/// Returns bounds that any coordinates are inside of.
+Bounds all_coordinates() {
+  Bounds bounds;
+  std::fill_n(bounds.least, kMaxFields, INT_MIN);
+  std::fill_n(bounds.greatest, kMaxFields, INT_MAX);
+  return bounds;
+}
+
+/// Returns true if the kernel of a set that is reached leads from each coordinate of its parent to exactly
+/// one cell, the one that contains the coordinate. This holds for coordinates that are multiples of the
+/// parent's tensor stride, as those of all sets in an index are.
+bool reaches_own_cells(i32 ndim, const SetSpec& set, const SetSpec& parent) {
+  if (set.reach->is_generative) return false;
+  for (i32 a = 0; a < ndim; ++a) {
+    const i32 size = set.reach->kernel_size[a];
+    if (set.reach->padding[a] != 0 || (size > 1 && set.reach->dilation[a] != 1)) return false;
+    if (i64{size} * parent.tensor_stride[a] != set.tensor_stride[a]) return false;
+  }
+  return true;
+}
+
+/// Returns true if the shape of a set has the cells of all coordinates in a range.
+bool has_all_cells(i32 ndim, const SetSpec& set, const SetRange& range) {
+  for (i32 a = 0; a < ndim; ++a) {
+    const i64 end = i64{set.shape[a]} * set.tensor_stride[a];
+    if (range.least[a] < 0 || range.greatest[a] >= end) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 AxisArray centred_padding(const AxisArray& kernel_size, const AxisArray& dilation) {
@@ -111,37 +173,33 @@ LevelSources sources_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, std::size_t set)
 llvm::Expected<std::vector<Bounds>> bounds_of_sets(i32 ndim, const Bounds& bounds,
                                                    llvm::ArrayRef<SetSpec> sets) {
   std::vector<Bounds> all;
-  for (std::size_t i = 0; i < sets.size(); ++i) {
+  for (const SetRange& range : ranges_of_sets(ndim, bounds, sets)) {
     Bounds own = bounds;
-    const LevelSources sources = sets[i].parent < 0 ? LevelSources() : sources_of(ndim, sets, i);
     for (i32 a = 0; a < ndim; ++a) {
-      i64 least = bounds.least[a + 1], greatest = bounds.greatest[a + 1];
-      if (sources.empty()) {
-        // A set of the caller's coordinates need not have multiples of its tensor stride. An index divides
-        // them by it all the same.
-        least = floor_to_multiple(least, sets[i].tensor_stride[a]);
-        greatest = floor_to_multiple(greatest, sets[i].tensor_stride[a]);
-      } else {
-        least = INT_MAX, greatest = INT_MIN;
-        for (const LevelSource& source : sources) {
-          i64 first = all[source.parent].least[a + 1], last = all[source.parent].greatest[a + 1];
-          find_range(source, a, first, last);
-          least = std::min(least, first), greatest = std::max(greatest, last);
-        }
-      }
-      if (least < INT_MIN || greatest > INT_MAX) {
+      if (range.least[a] < INT_MIN || range.greatest[a] > INT_MAX) {
         return make_error(
             StatusCode::OutOfRange,
             "axis {0}: coordinates from {1} to {2} of set {3}, which follows from the cloud's, do "
             "not fit into 32 bits; move the cloud towards the origin",
-            a, least, greatest, i);
+            a, range.least[a], range.greatest[a], all.size());
       }
-      own.least[a + 1] = static_cast<i32>(least);
-      own.greatest[a + 1] = static_cast<i32>(greatest);
+      own.least[a + 1] = static_cast<i32>(range.least[a]);
+      own.greatest[a + 1] = static_cast<i32>(range.greatest[a]);
     }
     all.push_back(own);
   }
   return all;
+}
+
+std::vector<SetSpec> rounded_where_equal(i32 ndim, const std::optional<Bounds>& bounds,
+                                         std::vector<SetSpec> sets) {
+  const std::vector<SetRange> ranges = ranges_of_sets(ndim, bounds.value_or(all_coordinates()), sets);
+  for (SetSpec& set : sets) {
+    if (!set.reach || !reaches_own_cells(ndim, set, sets[set.parent])) continue;
+    if (set.has_shape() && !has_all_cells(ndim, set, ranges[set.parent])) continue;
+    set.reach.reset();
+  }
+  return sets;
 }
 
 i64 reach_margin(i32 axis, llvm::ArrayRef<SetSpec> sets) {

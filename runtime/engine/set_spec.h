@@ -74,6 +74,15 @@ LevelSources sources_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, std::size_t set)
 llvm::Expected<std::vector<Bounds>> bounds_of_sets(i32 ndim, const Bounds& bounds,
                                                    llvm::ArrayRef<SetSpec> sets);
 
+/// Returns the same sets in the form in which they are made fastest: without the reach of those that have the
+/// coordinates of their parents, rounded down. An index makes such sets together, and each set that is
+/// reached by itself. A kernel of as many cells as its stride, without padding and dilation, reaches from
+/// each coordinate only the cell that contains it. The shape of the set must have this cell, whatever the
+/// coordinates inside `bounds` are, or else the set stays as it is. `bounds` is empty if the coordinates of
+/// the caller may be anywhere. The parents of each set come before it.
+std::vector<SetSpec> rounded_where_equal(i32 ndim, const std::optional<Bounds>& bounds,
+                                         std::vector<SetSpec> sets);
+
 /// Returns how far, on an axis, coordinates of any set may lie outside of the bounds of the caller's
 /// coordinates because they are reached from them.
 i64 reach_margin(i32 axis, llvm::ArrayRef<SetSpec> sets);

@@ -197,9 +197,8 @@ Coords CoordinateSet::coords() const {
   return known;
 }
 
-llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const AxisArray& stride,
-                                                                         void* stream) const {
-  MINUET_TRY(check_stream(stream));
+llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::describe_coarser(
+    const AxisArray& stride) const {
   std::shared_ptr<CoordinateSet> coarse(new CoordinateSet());
   coarse->engines_ = engines_;
   coarse->queue_ = queue_;
@@ -214,6 +213,13 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
     coarse->bounds_.least[a + 1] =
         static_cast<i32>(floor_to_multiple(bounds_.least[a + 1], voxel_stride()[a]));
   }
+  return coarse;
+}
+
+llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const AxisArray& stride,
+                                                                         void* stream) const {
+  MINUET_TRY(check_stream(stream));
+  MINUET_ASSIGN(std::shared_ptr<CoordinateSet> coarse, describe_coarser(stride));
   {
     MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
     MINUET_TRY(engine->begin_making(stream));
@@ -221,7 +227,8 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
     MINUET_ASSIGN(const bool joined, family_ ? join_family(*coarse) : false);
     if (joined) return coarse;
   }
-  return index_coarser(std::move(coarse), stream);
+  MINUET_TRY(index_coarser(*coarse, stream));
+  return coarse;
 }
 
 llvm::Expected<bool> CoordinateSet::join_family(CoordinateSet& coarse) const {
@@ -307,8 +314,7 @@ llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const Coor
   return llvm::Error::success();
 }
 
-llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::index_coarser(
-    std::shared_ptr<CoordinateSet> coarse, void* stream) const {
+llvm::Error CoordinateSet::index_coarser(CoordinateSet& coarse, void* stream) const {
   if (finest_) MINUET_TRY(make_deferred());
   MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
   MINUET_TRY(engine->begin_making(stream));
@@ -321,17 +327,16 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::index_coarser(
   };
   // Without a queue, this memory must outlive the read-back, because no stream orders its reuse.
   MINUET_ASSIGN(const DeviceMemory used, allocate_parts(memory_source(), place));
-  MINUET_TRY(coarse->allocate_index(std::max<i64>(most, 1)));
+  MINUET_TRY(coarse.allocate_index(std::max<i64>(most, 1)));
   if (!coordinates_) MINUET_TRY((*engine)->maps().unpack(fine, nullptr, unpacked));
-  MINUET_TRY((*engine)->fill_words(coarse->report_, 0, kReportWords));
-  MINUET_TRY(coarse->index_alone(*engine, coordinates_ ? coordinates_ : unpacked, fine.count, most, row_of));
+  MINUET_TRY((*engine)->fill_words(coarse.report_, 0, kReportWords));
+  MINUET_TRY(coarse.index_alone(*engine, coordinates_ ? coordinates_ : unpacked, fine.count, most, row_of));
   if (queue_) {
-    MINUET_ASSIGN(coarse->deferred_, (*engine)->start_readback(coarse->report_, kBoundsAt));
-    return coarse;
+    MINUET_ASSIGN(coarse.deferred_, (*engine)->start_readback(coarse.report_, kBoundsAt));
+    return llvm::Error::success();
   }
-  MINUET_TRY(coarse->read_report(*engine));
-  MINUET_TRY(coarse->take_report(coarse->host_report_));
-  return coarse;
+  MINUET_TRY(coarse.read_report(*engine));
+  return coarse.take_report(coarse.host_report_);
 }
 
 std::vector<SetSpec> CoordinateSet::reached_levels(const ReachSpec& reach, const AxisArray& tensor_stride,
@@ -409,13 +414,17 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::reach(const ReachS
   const i32 ndim = engines_->ndim();
   MINUET_TRY(check_stream(stream));
   MINUET_TRY(check_reach(ndim, reach, stride, tensor_stride_));
+  MINUET_ASSIGN(const AxisArray tensor_stride, reach.is_generative
+                                                   ? finer_stride(tensor_stride_, stride, ndim)
+                                                   : coarser_stride(tensor_stride_, stride, ndim));
+  const std::vector<SetSpec> levels =
+      rounded_where_equal(ndim, bounds_, reached_levels(reach, tensor_stride, shape));
+  if (!levels[1].reach) return round_down(stride, stream);
   std::shared_ptr<CoordinateSet> reached(new CoordinateSet());
   reached->engines_ = engines_;
   reached->queue_ = queue_;
-  MINUET_ASSIGN(reached->tensor_stride_, reach.is_generative ? finer_stride(tensor_stride_, stride, ndim)
-                                                             : coarser_stride(tensor_stride_, stride, ndim));
+  reached->tensor_stride_ = tensor_stride;
   reached->has_bounds_ = has_bounds_;
-  const std::vector<SetSpec> levels = reached_levels(reach, reached->tensor_stride_, shape);
   Bounds bounds = has_bounds_ ? bounds_ : narrowed(ndim, bounds_, levels);
   bool are_actual = false;
   MINUET_ASSIGN(std::vector<Bounds> ranges, bounds_of_sets(ndim, bounds, levels));
@@ -447,6 +456,19 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::reach(const ReachS
   }
   MINUET_TRY(reached->take_report(reached->host_report_));
   return reached;
+}
+
+llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::round_down(const AxisArray& stride,
+                                                                         void* stream) const {
+  MINUET_ASSIGN(std::shared_ptr<CoordinateSet> coarse, describe_coarser(stride));
+  if (finest_) MINUET_TRY(make_deferred());
+  {
+    MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
+    MINUET_TRY(engine->begin_making(stream));
+    MINUET_TRY(coarse->allocate(coords().capacity, false));
+  }
+  MINUET_TRY(index_coarser(*coarse, stream));
+  return coarse;
 }
 
 llvm::Error CoordinateSet::export_coordinates(i32* coordinates, void* stream) const {

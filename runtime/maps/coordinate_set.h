@@ -63,7 +63,8 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   llvm::Expected<std::shared_ptr<CoordinateSet>> downsample(const AxisArray& stride, void* stream) const;
   /// Returns the set of all coordinates that an op with this stride reaches from this set (ReachSpec). The
   /// tensor stride of a generative op's set is that of this set divided by the stride.
-  /// `shape` is that of SetSpec. Waits like downsample(), but the set never joins a family (SetFamily).
+  /// `shape` is that of SetSpec. Waits like downsample(), but the set never joins a family (SetFamily),
+  /// because callers may begin a capture right after the call.
   llvm::Expected<std::shared_ptr<CoordinateSet>> reach(const ReachSpec& reach, const AxisArray& stride,
                                                        const AxisArray& shape, void* stream) const;
   /// Returns InvalidArgument if the set has a queue and `stream` is not the queue's stream.
@@ -106,9 +107,12 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   /// and returns true. If the family cannot take it, the function returns false and leaves `coarse`
   /// unchanged.
   llvm::Expected<bool> join_family(CoordinateSet& coarse) const;
-  /// Makes the coarser set in an index of its own, without deferring the work.
-  llvm::Expected<std::shared_ptr<CoordinateSet>> index_coarser(std::shared_ptr<CoordinateSet> coarse,
-                                                               void* stream) const;
+  /// Returns a coarser set with the stride and the bounds that downsample() gives it, but without memory.
+  llvm::Expected<std::shared_ptr<CoordinateSet>> describe_coarser(const AxisArray& stride) const;
+  /// Makes a coarser set, which has memory, in an index of its own, without deferring the work.
+  llvm::Error index_coarser(CoordinateSet& coarse, void* stream) const;
+  /// Returns the set that downsample() makes, which has an index of its own and is never deferred.
+  llvm::Expected<std::shared_ptr<CoordinateSet>> round_down(const AxisArray& stride, void* stream) const;
   llvm::Error make_family(llvm::ArrayRef<std::shared_ptr<const CoordinateSet>> sets) const;
   bool is_made() const;
   /// Returns the stride of the set's voxels in an index. It is 1 for a set that the caller gave, because its

@@ -35,12 +35,17 @@ Bounds bounds_to_index(i32 ndim, const NetworkMapOptions& options, llvm::ArrayRe
   return narrowed(ndim, options.limits ? intersection(ndim, usual, *options.limits) : usual, sets);
 }
 
+std::vector<SetSpec> sets_to_make(const Program& program, const NetworkMapOptions& options) {
+  return rounded_where_equal(program.ndim, options.has_bounds ? options.bounds : options.limits,
+                             sets_of(program));
+}
+
 NetworkMaps::NetworkMaps(const Program& program, const NetworkMapOptions& options, Engine& engine,
                          const MapViews& views)
     : program_(program),
       options_(options),
       engine_(engine),
-      reached_(program.ndim, sets_of(program), most_level_rows(program), options.batch_size),
+      reached_(program.ndim, sets_to_make(program, options), most_level_rows(program), options.batch_size),
       levels_(program.levels.size()),
       kept_coordinates_(program.levels.size()) {
   report_words_ = bounds_at() + kBoundsWords;

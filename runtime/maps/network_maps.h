@@ -60,6 +60,10 @@ struct NetworkMapOptions {
 /// Returns the range of coordinates for which an index is made first.
 Bounds bounds_to_index(i32 ndim, const NetworkMapOptions& options, llvm::ArrayRef<SetSpec> sets);
 
+/// Returns the sets of a program in the form in which they are made (rounded_where_equal()).
+/// limit_coordinates() must have completed the options.
+std::vector<SetSpec> sets_to_make(const Program& program, const NetworkMapOptions& options);
+
 class NetworkMaps {
  public:
   /// `views` decides which forms of each map are stored.

@@ -179,7 +179,7 @@ llvm::Error Pyramid::add_levels() {
   }
   options_.batch_size = description_.batch_size;
   MINUET_TRY(limit_coordinates(program_, options_));
-  const std::vector<SetSpec> sets = sets_of(program_);
+  const std::vector<SetSpec> sets = sets_to_make(program_, options_);
   return describe_index(program_.ndim, bounds_to_index(program_.ndim, options_, sets), sets).takeError();
 }
 
