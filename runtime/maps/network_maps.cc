@@ -19,12 +19,17 @@ i64 most_level_rows(const Program& program) {
   return std::min(kMaxCoordinates, most_map_rows(most_offsets(program)));
 }
 
-bool fills_voxels(const Program& program, const MapSpec& spec) {
-  return program.levels[spec.coarse].parent == spec.fine &&
-         !program.levels[spec.coarse].is_reached_or_combined() && !spec.padding && spec.offsets.empty() &&
-         minuet::fills_voxels(program.ndim, spec.kernel_size, spec.dilation,
-                              program.levels[spec.fine].tensor_stride,
-                              program.levels[spec.coarse].tensor_stride);
+/// Returns true if every row of the map's finer level lies in the voxel of exactly one row of the coarser
+/// level, to which one offset leads.
+bool fills_voxels(const Program& program, llvm::ArrayRef<SetSpec> sets, const MapSpec& spec) {
+  const auto coarse = static_cast<std::size_t>(spec.coarse);
+  if (coarse >= sets.size() || sets[coarse].parent != spec.fine || sets[coarse].is_reached_or_combined())
+    return false;
+  // The offsets of a centred kernel of one or two cells begin at 0, as those of one without padding do.
+  const bool starts_at_0 = !spec.padding || *spec.padding == AxisArray{};
+  return starts_at_0 && spec.offsets.empty() &&
+         minuet::fills_voxels(program.ndim, spec.kernel_size, spec.dilation, sets[spec.fine].tensor_stride,
+                              sets[coarse].tensor_stride);
 }
 
 }  // namespace
@@ -59,7 +64,7 @@ NetworkMaps::NetworkMaps(const Program& program, const NetworkMapOptions& option
     const i32 number = static_cast<i32>(looks_up_.size());
     // A map with a list of offsets keeps a table of rows: make_views() looks up only offsets of boxes.
     looks_up_.push_back(indexes() && engine.maps().looks_up_rows() && spec.offsets.empty() &&
-                        views.may_look_up(number, fills_voxels(program, spec)));
+                        views.may_look_up(number, fills_voxels(program, reached_.sets(), spec)));
     keeps_rows_.push_back(views.keeps_rows(number));
   }
   layout_needs(program, guard_, period_);
@@ -188,7 +193,7 @@ void NetworkMaps::place_masks(Placement& parts, bool kept) {
     const MapSpec& spec = program_.maps[i];
     if (keeps_rows_[i] != kept || spec.is_identity()) continue;
     maps_[i].masks = parts.take<u32>(mask_words(maps_[i].geometry.volume) * capacity_of(spec.coarse));
-    if (!looks_up_[i] || !fills_voxels(program_, spec)) continue;
+    if (!looks_up_[i] || !fills_voxels(program_, reached_.sets(), spec)) continue;
     maps_[i].index.children = parts.take<i32>(capacity_of(spec.coarse));
     maps_[i].index.parents = parts.take<i32>(capacity_of(spec.fine));
   }

@@ -143,6 +143,7 @@ TEST_P(ReachedCellsTest, BothRulesGiveTheSameRows) {
     NetworkSpec spec;
     spec.description = description;
     spec.dtype = dtype();
+    spec.dataflow = MINUET_DATAFLOW_FUSED;
     const Plan plan = make_network(machine(), spec);
     minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
     options.map_method = method;
