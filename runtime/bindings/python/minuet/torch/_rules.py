@@ -119,11 +119,13 @@ class Rule:
         """Returns the least and the greatest coordinates of the coarser level, of those of the finer one."""
         if bounds is None:
             return None
-        reach = self._reach() or tuple((stride, 0, 0, 1) for stride in self.stride)
+        # A voxel has the cell that contains it as if a kernel without gaps led from the cell to all its places.
+        reach = self._reach() or tuple((stride, 0, stride - 1, stride) for stride in self.stride)
         least, greatest = [bounds[0][0]], [bounds[1][0]]
         for axis, (stride, padding, last, _) in enumerate(reach):
-            least.append((bounds[0][1 + axis] + padding - last) // stride)
             greatest.append((bounds[1][1 + axis] + padding) // stride)
+            # A kernel with gaps may reach no cell at all, and the least bound is never above the greatest.
+            least.append(min(-((last - padding - bounds[0][1 + axis]) // stride), greatest[-1]))
         return tuple(least), tuple(greatest)
 
     def most(self, capacity: int) -> int:
