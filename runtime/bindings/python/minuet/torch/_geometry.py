@@ -250,7 +250,7 @@ class Geometry:
         level = self._new_level(fine, rule, self._capacity_of(fine, rule))
         # The level's first map is made by the same call.
         made = KernelMap(fine, level, kernel or KernelKey((1,) * self.ndim, (1,) * self.ndim))
-        built, counts = self._build(made, purposes, has_map=kernel is not None)
+        built, counts = self._build(made, purposes, has_map=kernel is not None, has_coordinates=True)
         level.count, level._source = counts[2:3], (built.buffer, built.key, 1)
         if kernel is not None:
             made.built = built
@@ -301,6 +301,17 @@ class Geometry:
         level._coordinates = coordinates[:rows].clone()  # The buffers are larger than they need be, and go.
         return level
 
+    def _coordinates_of(self, level: Level) -> torch.Tensor:
+        """Makes a level that was built without its coordinates once more, of its parent alone, and returns them. Rows
+        have the same order, which depends on the coordinates alone."""
+        fine, rule = level.parent, level.rule
+        assert fine is not None and rule is not None
+        levels = ((fine.capacity,), rule.level(level.capacity, 0, level.limit))
+        key = pyramid_text(self.ndim, levels, (), self._bounds_of(fine), fine.parent is not None)
+        buffer, _, _ = pyramid(fine.coordinates, fine.count, key)
+        # A cloud that did not fit has no rows, and its levels alone may fit.
+        return level.mask(pyramid_coordinates(buffer, key, 1, level.rows))
+
     def _bounds_of(self, level: Level) -> Bounds | None:
         """Returns the bounds of a level for a key. In exact mode they are rounded, as shapes are."""
         if level.bounds is None or not self.is_exact or keeps_shapes.get():
@@ -342,8 +353,11 @@ class Geometry:
         self._raise(bits, "the dense tensor", level)
         self._is_checked = True
 
-    def _build(self, made: KernelMap, purposes: int, *, has_map: bool = True) -> tuple[Built, torch.Tensor]:
-        """Builds the pyramid of a map for these purposes. Returns where the map is, and the counts."""
+    def _build(
+        self, made: KernelMap, purposes: int, *, has_map: bool = True, has_coordinates: bool = False
+    ) -> tuple[Built, torch.Tensor]:
+        """Builds the pyramid of a map for these purposes, and where asked with the coordinates of the coarser level.
+        Returns where the map is, and the counts."""
         fine, coarse = made.fine, made.coarse
         levels: tuple[tuple[object, ...], ...] = ((fine.capacity,),)
         if coarse is not fine:
@@ -351,14 +365,15 @@ class Geometry:
             levels = (*levels, coarse.rule.level(coarse.capacity, 0, coarse.limit))
         served = purposes & ~int(Purpose.EXPORT) if made.is_identity else purposes
         maps = ((0, len(levels) - 1, kernel_name(made.kernel), served),) if has_map else ()
-        key = pyramid_text(self.ndim, levels, maps, self._bounds_of(fine), fine.parent is not None)
+        is_ordered = fine.parent is not None
+        key = pyramid_text(self.ndim, levels, maps, self._bounds_of(fine), is_ordered, has_coordinates)
         buffer, counts, status = pyramid(fine.coordinates, fine.count, key)
         if not self.is_exact:
             self.session.statuses.append(status)
         elif not self._is_checked:
             bits = read_numbers(self._with_bounds(status, fine))[0]
             if self._measures_bounds(bits, fine):
-                return self._build(made, purposes, has_map=has_map)
+                return self._build(made, purposes, has_map=has_map, has_coordinates=has_coordinates)
             self._raise(bits, "the map", fine)
             self._is_checked = True
         built = Built(buffer, key, 0, purposes)

@@ -104,10 +104,11 @@ class MapKey:
 
 @dataclass(frozen=True)
 class PyramidKey:
-    """A pyramid with the coordinates of all its levels.
+    """A pyramid.
 
     `is_ordered` says that the coordinates are given in the order of the set, as those of a level that another pyramid
-    made are. Rows then need no reordering.
+    made are. Rows then need no reordering. `has_coordinates` says that the buffer has the coordinates of the levels
+    behind the first one.
     """
 
     ndim: int
@@ -115,6 +116,12 @@ class PyramidKey:
     maps: tuple[MapKey, ...] = ()
     bounds: tuple[Numbers, Numbers] | None = None
     is_ordered: bool = False
+    has_coordinates: bool = True
+
+    @property
+    def kept_levels(self) -> range:
+        """The levels whose coordinates the buffer has. The caller has those of the first one."""
+        return range(1, len(self.levels)) if self.has_coordinates else range(0)
 
     @property
     def level_list(self) -> list[Level]:
@@ -201,6 +208,7 @@ def pyramid_key(text: str) -> PyramidKey:
         ),
         None if bounds is None else (tuple(bounds[0]), tuple(bounds[1])),
         found["is_ordered"],
+        found["has_coordinates"],
     )
 
 

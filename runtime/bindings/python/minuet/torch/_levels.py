@@ -189,7 +189,8 @@ class Level:
         # Whose changes in place are noticed, None for the coordinates, and how often it was changed before.
         self._watched: torch.Tensor | None = None
         self._version = -1
-        # The pyramid that has the coordinates, and the level's number there; or what reads so many rows of them.
+        # The pyramid that has the coordinates, and the level's number there; or what reads so many rows of them. None
+        # where no pyramid keeps them: they are made again of the parent's when they are needed.
         self._source: tuple[torch.Tensor, str, int] | Callable[[int], torch.Tensor] | None = None
         # Maps within this level, and from its parent to it.
         self._maps: dict[tuple[Any, ...], KernelMap] = {}
@@ -213,8 +214,9 @@ class Level:
         if self._coordinates is None:
             with self.geometry.session.building():
                 if self._coordinates is None:
-                    assert self._source is not None
-                    if callable(self._source):
+                    if self._source is None:
+                        self._coordinates = self.geometry._coordinates_of(self)
+                    elif callable(self._source):
                         self._coordinates = self._source(self.rows)
                     else:
                         buffer, key, number = self._source

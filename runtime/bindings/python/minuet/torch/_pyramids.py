@@ -34,7 +34,7 @@ class MadePyramid:
             key.map_list,
             ndim=key.ndim,
             bounds=key.bounds,
-            keep_coordinates=range(len(key.levels)),
+            keep_coordinates=key.kept_levels,
         )
         self.pointer = self.pyramid._cell.pointer
         self.capacities = self.pyramid.capacities
@@ -217,7 +217,8 @@ pyramid = direct(
     define("pyramid(Tensor coordinates, Tensor? count, str key) -> (Tensor, Tensor, Tensor)", _build, _build_fake)
 )
 
-#: Returns the coordinates of a level in its own cells (divided by its tensor stride), int32 [rows, 1 + axes].
+#: Returns the coordinates of a level in its own cells (divided by its tensor stride), int32 [rows, 1 + axes]. The key
+#: must say that the buffer has them (PyramidKey.kept_levels).
 pyramid_coordinates = direct(
     define(
         "pyramid_coordinates(Tensor buffer, str key, int level, SymInt rows) -> Tensor", _coordinates, _coordinates_fake

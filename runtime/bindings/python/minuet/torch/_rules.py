@@ -142,16 +142,28 @@ class Rule:
 
 
 @functools.lru_cache(4096)
-def _text(ndim: int, levels: tuple[Any, ...], maps: tuple[Any, ...], bounds: Bounds | None, is_ordered: bool) -> str:
+def _text(
+    ndim: int,
+    levels: tuple[Any, ...],
+    maps: tuple[Any, ...],
+    bounds: Bounds | None,
+    is_ordered: bool,
+    has_coordinates: bool,
+) -> str:
     first = LevelKey(levels[0][0], -1, (1,) * ndim)
     made = [MapKey(fine, coarse, KernelKey(*kernel), purposes) for fine, coarse, kernel, purposes in maps]
     every = (first, *[LevelKey(*level) for level in levels[1:]])
-    return text_of(PyramidKey(ndim, every, tuple(made), bounds, is_ordered))
+    return text_of(PyramidKey(ndim, every, tuple(made), bounds, is_ordered, has_coordinates))
 
 
 @constant
 def pyramid_text(
-    ndim: int, levels: tuple[Any, ...], maps: tuple[Any, ...], bounds: Bounds | None, is_ordered: bool
+    ndim: int,
+    levels: tuple[Any, ...],
+    maps: tuple[Any, ...],
+    bounds: Bounds | None,
+    is_ordered: bool,
+    has_coordinates: bool = True,
 ) -> str:
     """Returns the key of a pyramid.
 
@@ -160,8 +172,9 @@ def pyramid_text(
         maps: (fine, coarse, kernel_name, purposes) of each.
         bounds: of the first level.
         is_ordered: whether the coordinates are given in the order of the set.
+        has_coordinates: whether the coordinates of the levels behind the first one are read.
     """
-    return _text(ndim, levels, maps, bounds, is_ordered)
+    return _text(ndim, levels, maps, bounds, is_ordered, has_coordinates)
 
 
 def kernel_name(kernel: KernelKey) -> tuple[Any, ...]:

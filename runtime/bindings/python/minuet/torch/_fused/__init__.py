@@ -80,7 +80,7 @@ def fuse(
             )
     found = recorded(module, example, shape)
     again = tuple(recompute)
-    Programs(found.description, again).require_training()
+    Programs(found.description, again, found.shown).require_training()
     return FusedModule(module, found, again)
 
 

@@ -157,12 +157,13 @@ class Cloud:
         level = geometry._new_level(fine, rule, capacity if rows is None else rounded_capacity(rows), rows)
         if rows is None:
             level.count = self.numbers[2 + number : 3 + number]
-        made, place, buffer, stride = self.made, self._place, self.buffer, level.stride
+        if number in recorded.shown:
+            made, place, buffer, stride = self.made, self._place, self.buffer, level.stride
 
-        def coordinates(rows: int) -> torch.Tensor:
-            return read_coordinates(made.pointer, place, buffer, number, capacity, stride, rows)
+            def coordinates(rows: int) -> torch.Tensor:
+                return read_coordinates(made.pointer, place, buffer, number, capacity, stride, rows)
 
-        level._source = coordinates
+            level._source = coordinates
         fine._children[rule.name] = back_reference(level)
         return level
 

@@ -60,7 +60,7 @@ class Made:
     def __init__(self, program: Program, setting: Setting) -> None:
         self.setting = setting
         plan, place = program.plan, program.place
-        self.pyramid = program.new_pyramid(setting, range(1, setting.sets))
+        self.pyramid = program.new_pyramid(setting, program.shown)
         self.pyramid.load(place.library_device)
         self.pointer = self.pyramid._cell.pointer  # It lives as long as this.
         self.buffer_bytes, self._build_bytes = self.pyramid.bytes(place.arch)
@@ -94,11 +94,12 @@ class Program:
     Attributes:
         plan: of the network.
         place: where it runs.
+        shown: the levels whose coordinates are kept.
         output_levels: the level of each output that has a row for each voxel; -1 of others.
     """
 
-    def __init__(self, plan: Plan, place: Place) -> None:
-        self.plan, self.place = plan, place
+    def __init__(self, plan: Plan, place: Place, shown: Sequence[int]) -> None:
+        self.plan, self.place, self.shown = plan, place, shown
         self.output_levels = [info.level if len(info.shape) == 2 and info.axes else -1 for info in plan.outputs]
         self._made: dict[Setting, Made] = Recent(_MOST_PYRAMIDS)
 
@@ -158,8 +159,10 @@ class Options:
 class TrainingProgram(Program):
     """Both passes of a network on a device."""
 
-    def __init__(self, plan: Plan, place: Place, options: Options, recompute: Sequence[str]) -> None:
-        super().__init__(plan, place)
+    def __init__(
+        self, plan: Plan, place: Place, shown: Sequence[int], options: Options, recompute: Sequence[str]
+    ) -> None:
+        super().__init__(plan, place, shown)
         self.options = options
         momentum = options.momentum
         self._training = Training(
@@ -278,8 +281,8 @@ class InferenceProgram(Program):
     `parameter.data`, by which averages of weights are often kept, change numbers without a count.
     """
 
-    def __init__(self, plan: Plan, place: Place) -> None:
-        super().__init__(plan, place)
+    def __init__(self, plan: Plan, place: Place, shown: Sequence[int]) -> None:
+        super().__init__(plan, place, shown)
         plan.load(place.library_device)
         self._pointer = plan._cell.pointer
         self._count = len(plan.parameters)
@@ -356,10 +359,11 @@ class Programs:
     Args:
         description: of the network.
         recompute: names of layers that are computed again in the backward pass (minuet.Training).
+        shown: the levels whose coordinates pyramids keep.
     """
 
-    def __init__(self, description: dict[str, Any], recompute: tuple[str, ...]) -> None:
-        self._description, self._recompute = description, recompute
+    def __init__(self, description: dict[str, Any], recompute: tuple[str, ...], shown: tuple[int, ...]) -> None:
+        self._description, self._recompute, self._shown = description, recompute, shown
         self._plans: dict[Any, Plan] = {}
         # A schedule of momenta makes a program for each of them.
         self._programs: dict[Any, Any] = Recent(_MOST_PROGRAMS)
@@ -384,11 +388,11 @@ class Programs:
         key = (dtype, place.pointer, options)
         found: TrainingProgram | None = self._programs.get(key)
         return found or remembered(
-            self._programs, key, lambda: TrainingProgram(self.plan(dtype), place, options, self._recompute)
+            self._programs, key, lambda: TrainingProgram(self.plan(dtype), place, self._shown, options, self._recompute)
         )
 
     def inference(self, dtype: DType, place: Place) -> InferenceProgram:
         """Returns the network for inference."""
         key = (dtype, place.pointer)
         found: InferenceProgram | None = self._programs.get(key)
-        return found or remembered(self._programs, key, lambda: InferenceProgram(self.plan(dtype), place))
+        return found or remembered(self._programs, key, lambda: InferenceProgram(self.plan(dtype), place, self._shown))

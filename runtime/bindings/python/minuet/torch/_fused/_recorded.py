@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any
@@ -109,6 +110,12 @@ class Recorded:
     dropouts: tuple[str, ...]
     form: Any
 
+    @functools.cached_property
+    def shown(self) -> tuple[int, ...]:
+        """The levels of the results, without that of the caller's coordinates. Ops behind the module, and the caller,
+        may read their coordinates."""
+        return tuple(sorted(set(_levels_of(self.result)) - {0}))
+
 
 def recorded(module: nn.Module, example: Any, shape: Any) -> Recorded:
     """Records a module on an example.
@@ -159,6 +166,18 @@ def recorded(module: nn.Module, example: Any, shape: Any) -> Recorded:
         tuple(name for name, _ in module.named_modules() if plain_name(name) in recorder.dropouts),
         form_of(given),
     )
+
+
+def _levels_of(template: Any) -> Iterator[int]:
+    """Gives the level of each result that has coordinates."""
+    if isinstance(template, Result):
+        if template.kind != "tensor" and template.level >= 0:
+            yield template.level
+        return
+    parts = template.values() if isinstance(template, Mapping) else template
+    if isinstance(template, Mapping | list | tuple):
+        for part in parts:
+            yield from _levels_of(part)
 
 
 def _made_from(level: Level, numbers: Mapping[int, int]) -> tuple[int, Rule]:

@@ -33,7 +33,7 @@ class Runtime:
 
     def __init__(self, module: nn.Module, recorded: Recorded, recompute: tuple[str, ...], place: Place) -> None:
         self.recorded, self.place = recorded, place
-        self.programs = Programs(recorded.description, recompute)
+        self.programs = Programs(recorded.description, recompute, recorded.shown)
         plan = self.programs.plan(DType.FLOAT32)
         self.tensors = Tensors(module, recorded, [info.name for info in plan.parameters], place)
         self.norms = Norms(module, recorded.dropouts, self.tensors, place)
