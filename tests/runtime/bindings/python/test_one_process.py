@@ -16,6 +16,8 @@ PROGRAM = HERE / "one_process.py"
 def run(order, **variables):
     path = os.path.realpath(library._name)
     settings = {**os.environ, "PYTHONPATH": str(PACKAGE), "MINUET_LIBRARY": path, **variables}
+    # torch warns of the software CUDA device, which tools/check offers in place of a GPU.
+    settings["PYTHONWARNINGS"] = "ignore:CUDA initialization:UserWarning"
     return subprocess.run(
         [sys.executable, "-B", PROGRAM, order, path], env=settings, capture_output=True, text=True, timeout=300
     )
