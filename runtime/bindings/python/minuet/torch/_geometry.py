@@ -306,6 +306,10 @@ class Geometry:
         have the same order, which depends on the coordinates alone."""
         fine, rule = level.parent, level.rule
         assert fine is not None and rule is not None
+        above: Level | None = fine
+        while above is not None:
+            above.require_unchanged()
+            above = above.parent
         levels = ((fine.capacity,), rule.level(level.capacity, 0, level.limit))
         key = pyramid_text(self.ndim, levels, (), self._bounds_of(fine), fine.parent is not None)
         buffer, _, _ = pyramid(fine.coordinates, fine.count, key)

@@ -102,6 +102,18 @@ def test_coordinates_that_no_pyramid_keeps(capacity):
     torch.testing.assert_close(found[1][3], found[0][3], rtol=1e-5, atol=1e-5)
 
 
+def test_coordinates_that_would_follow_from_others():
+    """A level that no pyramid keeps is not made of coordinates that its module has not seen."""
+    fused = minuet.torch.fuse(two_levels(), cloud(60, 5))
+    x = cloud(60, 7, rows=90, capacities=[80, 70])
+    with torch.no_grad():
+        y = fused(x)
+    root = y.level.parent.parent
+    root.coordinates[:, 1:].neg_()
+    with pytest.raises(ValueError, match="were changed in place"):
+        y.level.parent.coordinates  # noqa: B018
+
+
 def test_coordinates_of_a_cloud_that_does_not_fit():
     """The second level has too few rows, so that no level has any."""
     fused = minuet.torch.fuse(two_levels(), cloud(60, 5))
