@@ -26,7 +26,8 @@
  *   place of those of the batch, and do not change. No batch norm is folded into a convolution.
  * - Types. Tensors have the dtype of the plan. The result of each op is rounded to it, where an op is a
  *   convolution with its bias, a batch norm with the residual and the ReLU that follow it, or a step of a
- *   chain. Gradients of features have the dtype of the features, and those of parameters are fp32. The
+ *   chain. An add and a relu of the description that follow a batch norm belong to it if nothing else reads
+ *   what lies between. Gradients of features have the dtype of the features, and those of parameters are fp32. The
  *   gradients that meet in a tensor are added in fp32, in the order in which the ops that read it run. Each
  *   of them is rounded before, and each sum of up to 9 is rounded after, so that the sum of more than 9 is
  *   rounded more than once. Where a convolution is the first of two readers, it adds the gradient of the
@@ -67,11 +68,12 @@ typedef struct minuet_training_options {
   int32_t is_cumulative; /* 1: all batches have the same share instead, and momentum is 0 */
   int32_t recompute_blocks; /* 1: the backward call computes again what lies inside the residual and
                                bottleneck blocks, so that only their inputs are kept. The bits are the same */
-  /* 2: on a GPU, the backward call computes the gradients of parameters beside those of the inputs of layers,
-   * on a stream of its own, which waits for the caller's stream and for which the caller's stream waits. That
-   * is faster where the kernels of a cloud do not fill the GPU. On a stream of a green context,
-   * all work stays on that stream. 1: all work is on the caller's stream, and the backward workspace is
-   * smaller. The bits are the same. 0: the library chooses, and chooses 2 so far */
+  /* 2: on a GPU, both calls use a stream of their own, which waits for the caller's stream and for which the
+   * caller's stream waits. The forward call computes shortcuts beside their blocks, and the backward call the
+   * gradients of parameters beside those of the inputs of layers. That is faster where the kernels of a cloud
+   * do not fill the GPU. On a stream of a green context, all work stays on that stream. 1: all work is on the
+   * caller's stream, and the workspaces are smaller. The bits are the same. 0: the library chooses, and
+   * chooses 2 so far */
   int32_t branches;
   /* optional: names of segments. The backward call computes again what lies inside them too, so that only
    * their inputs and the winners of maxima are kept. A segment is a block, a convolution, linear layer or

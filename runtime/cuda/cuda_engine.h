@@ -37,6 +37,7 @@ class CudaEngine final : public Engine {
   bool can_be_captured() const override { return true; }
   bool was_captured() const override { return launcher_->was_captured(); }
   llvm::Error begin_branch() override { return launcher_->begin_branch(); }
+  void resume_branch() override { launcher_->resume_branch(); }
   void end_branch() override { launcher_->end_branch(); }
   llvm::Error join_branch() override { return launcher_->join_branch(); }
   llvm::Error fill_words(void* target, u32 word, i64 words) override {

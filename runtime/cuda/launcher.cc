@@ -314,6 +314,7 @@ llvm::Error Launcher::begin_branch() {
   if (usable_ < 2) return llvm::Error::success();
   MINUET_TRY(fork(1 + kBranchStream));
   has_branch_ = true;
+  allows_early_rows_ = false;
   work_stream_ = stream(kBranchStream);
   return llvm::Error::success();
 }

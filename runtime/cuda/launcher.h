@@ -80,6 +80,8 @@ class Launcher {
   llvm::Error wait_for_calls() const;
   bool was_captured() const { return was_captured_; }
   CUstream stream(i32 index = 0) const { return index == 0 ? stream_ : side_->stream(index); }
+  /// Returns true if the work of this call goes to a branch now.
+  bool on_branch() const { return work_stream_ != stream_; }
   /// Says that the kernel launched last writes nothing that FusedParams::reads_early names: no views of
   /// kernel maps, no orders or counts of their rows, and no weights. The next kernel may then read these
   /// before that one has ended (kernels_templates/core/early_loads.h). On a branch this does nothing.
@@ -90,6 +92,11 @@ class Launcher {
   /// allow_early_reads() was called, in the same call, with no other work on that stream and no join of
   /// streams in between. Work of a branch does not count.
   bool may_read_early() const { return allows_early_reads_ && !on_branch(); }
+  /// Says that the kernel launched last writes no rows of features. Without a branch this does nothing.
+  void allow_early_rows() { allows_early_rows_ = on_branch(); }
+  /// Returns true if the next kernel is on a branch and right behind one for which allow_early_rows() was
+  /// called on this branch. All rows that the branch reads were there before that kernel began.
+  bool may_read_rows_early() const { return allows_early_rows_ && on_branch(); }
   /// Returns true if no kernel was launched since the last wait().
   bool is_idle() const { return idle_; }
   /// Returns the number of streams that the work of this call may use, including the caller's stream.
@@ -141,6 +148,10 @@ class Launcher {
   /// These functions implement those of Engine. A branch is on side stream 1. If the call may not use side
   /// streams, the branch's work stays on the caller's stream.
   llvm::Error begin_branch();
+  void resume_branch() {
+    if (has_branch_) work_stream_ = stream(kBranchStream);
+    allows_early_rows_ = false;
+  }
   void end_branch() { work_stream_ = stream_; }
   llvm::Error join_branch();
 
@@ -155,10 +166,7 @@ class Launcher {
   llvm::Error accept(CUstream stream);
   llvm::Error accept_green(CUstream stream);
   llvm::Error query_capture();
-  bool on_branch() const { return work_stream_ != stream_; }
-  void forget_early_reads() {
-    if (!on_branch()) allows_early_reads_ = false;
-  }
+  void forget_early_reads() { (on_branch() ? allows_early_rows_ : allows_early_reads_) = false; }
   llvm::Error launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 blocks, void** arguments);
 
   std::shared_ptr<CudaDevice> device_;
@@ -177,6 +185,8 @@ class Launcher {
   bool enqueued_ = false;
   /// Says whether the last work on the caller's stream was a kernel for which allow_early_reads() was called.
   bool allows_early_reads_ = false;
+  /// Says whether the last work of the current branch was a kernel for which allow_early_rows() was called.
+  bool allows_early_rows_ = false;
   bool idle_ = true;                     // It is true if no kernel was launched since the last wait().
   bool was_captured_ = false;            // It is true if the last call was captured.
   std::optional<ContextScope> current_;  // This member and capture_scope_ are set from begin() to end().

@@ -210,6 +210,9 @@ class Engine {
   /// streams of its own, as gather-GEMM-scatter does. An engine that runs one thing at a time, as the CPU
   /// does, runs a branch in its turn.
   virtual llvm::Error begin_branch() { return llvm::Error::success(); }
+  /// Continues the branch that the last begin_branch() began: the work that follows, up to end_branch(),
+  /// waits for that in front of begin_branch(), and for the branch, but not for the work since end_branch().
+  virtual void resume_branch() {}
   virtual void end_branch() {}
   /// Makes the work that follows wait for all branches of this call. end() does so too.
   virtual llvm::Error join_branch() { return llvm::Error::success(); }

@@ -43,7 +43,7 @@ i64 BackwardSteps::group_bytes() const {
 
 void BackwardSteps::place(Placement& parts, Placement& kept) {
   parameters_.place(parts);
-  place_norms(parts, kept);
+  place_norms(parts, kept, /*norms_branch=*/false);
   i64 most_channels = 0;
   if (!pass_.recomputed_norms.empty()) {
     place_moments(parts);
@@ -181,12 +181,10 @@ llvm::Error BackwardSteps::run(const PassStep& step) {
     case StepKind::Norm:
       return run_again(pass_.recomputed_norms[step.number]);
     case StepKind::BeginBranch:
-      return execution_.engine().begin_branch();
+    case StepKind::ResumeBranch:
     case StepKind::EndBranch:
-      execution_.engine().end_branch();
-      break;
     case StepKind::JoinBranch:
-      return execution_.engine().join_branch();
+      return run_branch(step.kind);
     case StepKind::Layer:
       break;
   }

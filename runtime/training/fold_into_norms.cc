@@ -4,6 +4,9 @@
 //
 // What is folded follows from the network alone, and not from TrainingOptions: with 16 bits a sum in a batch
 // norm is rounded once less, and options such as the segments that are computed again must not change bits.
+#include <algorithm>
+#include <optional>
+
 #include "codegen/choose/ops/pointwise.h"
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/training/pass_program.h"
@@ -14,9 +17,18 @@ namespace {
 class NormFolder {
  public:
   explicit NormFolder(ForwardPass& pass)
-      : pass_(pass), program_(pass.program), reads_(program_.storages.size()) {
+      : pass_(pass),
+        program_(pass.program),
+        reads_(program_.storages.size()),
+        depths_(program_.storages.size()) {
     for (const PassStep& step : pass.steps) {
-      for (const i32 input : inputs_of(pass, step)) ++reads_of(input);
+      i32 depth = 0;
+      for (const i32 input : inputs_of(pass, step)) {
+        ++reads_of(input);
+        depth = std::max(depth, depths_[program_.tensors[input].storage]);
+      }
+      i32& own = depths_[program_.tensors[output_of(pass, step)].storage];
+      own = std::max(own, depth + 1);
     }
     for (const i32 output : program_.outputs) ++reads_of(output);
   }
@@ -41,21 +53,30 @@ class NormFolder {
     const bool has_add = chain->steps.front().kind == PointwiseKind::Add;
     const bool has_relu = chain->steps.back().kind == PointwiseKind::ReLU;
     if (chain->steps.size() != std::size_t{has_add} + std::size_t{has_relu}) return false;
-    // Of two batch norms whose sum this is, the later one takes the other one's result, which is there
-    // already. So it need not move past the other one, and no tensor is in use for longer than before.
+    // Of two batch norms whose sum this is, the one with the longer chain before it takes the other one's
+    // result. The other chain, such as a shortcut, is then complete, and may run beside the longer one.
+    std::optional<std::size_t> best;
     for (std::size_t i = steps_.size(); i-- > 0;) {
       if (steps_[i].kind != StepKind::Norm) continue;
-      NormUse& norm = pass_.norms[steps_[i].number];
-      const bool is_input = norm.output == layer.input;
-      if (!is_input && !llvm::is_contained(layer.operands, norm.output)) continue;
-      const i32 other = !has_add ? -1 : is_input ? layer.operands.front() : layer.input;
-      if (!can_take(norm, other)) continue;
-      take(norm, layer, other, has_relu);
-      move_behind(i, step);
-      return true;
+      const NormUse& norm = pass_.norms[steps_[i].number];
+      if (norm.output != layer.input && !llvm::is_contained(layer.operands, norm.output)) continue;
+      if (!can_take(norm, other_than(norm, layer, has_add))) continue;
+      if (!best || depth_of(norm) > depth_of(pass_.norms[steps_[*best].number])) best = i;
     }
-    return false;
+    if (!best) return false;
+    NormUse& norm = pass_.norms[steps_[*best].number];
+    take(norm, layer, other_than(norm, layer, has_add), has_relu);
+    move_behind(*best, step);
+    return true;
   }
+
+  /// Returns the tensor that the batch norm would add, or -1 if it adds none.
+  static i32 other_than(const NormUse& norm, const ProgramLayer& layer, bool has_add) {
+    if (!has_add) return -1;
+    return norm.output == layer.input ? layer.operands.front() : layer.input;
+  }
+  /// Counts the steps of the longest chain that ends with the batch norm.
+  i32 depth_of(const NormUse& norm) const { return depths_[program_.tensors[norm.output].storage]; }
 
   /// Returns true if nothing else reads the result of the batch norm, and if it has no ReLU. If it is to add
   /// `other`, it must have no residual either.
@@ -108,6 +129,7 @@ class NormFolder {
   ForwardPass& pass_;
   Program& program_;
   std::vector<i32> reads_;       // Has an element for each storage.
+  std::vector<i32> depths_;      // Has the steps of the longest chain to each storage.
   std::vector<PassStep> steps_;  // Are those of the pass so far, without those that were folded.
 };
 

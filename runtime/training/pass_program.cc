@@ -48,6 +48,11 @@ StepTensors tensors_of(const ProgramLayer& layer) {
   return tensors;
 }
 
+i32 output_of(const ForwardPass& pass, const PassStep& step) {
+  return step.kind == StepKind::Norm ? pass.norms[step.number].output
+                                     : pass.program.layers[step.number].output;
+}
+
 StepTensors inputs_of(const ForwardPass& pass, const PassStep& step) {
   if (step.kind == StepKind::Norm) {
     const NormUse& norm = pass.norms[step.number];

@@ -31,6 +31,10 @@ bool has_whole_vectors(const Program& program, i32 tensor);
 using StepTensors = std::vector<i32>;
 /// Returns the tensors of a layer.
 StepTensors tensors_of(const ProgramLayer& layer);
+/// Returns the tensors of a step of the forward pass.
+StepTensors tensors_of(const ForwardPass& pass, const PassStep& step);
+/// Returns the tensor that a step of the forward pass computes.
+i32 output_of(const ForwardPass& pass, const PassStep& step);
 /// Returns the tensors that a step of the forward pass reads.
 StepTensors inputs_of(const ForwardPass& pass, const PassStep& step);
 

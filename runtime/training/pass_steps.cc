@@ -24,11 +24,24 @@ llvm::Error PassSteps::before_layer(i32 /*layer*/) {
   return llvm::Error::success();
 }
 
+llvm::Error PassSteps::run_branch(StepKind kind) {
+  Engine& engine = execution_.engine();
+  is_in_branch_ = kind == StepKind::BeginBranch || kind == StepKind::ResumeBranch;
+  if (kind == StepKind::BeginBranch) return engine.begin_branch();
+  if (kind == StepKind::JoinBranch) return engine.join_branch();
+  if (kind == StepKind::ResumeBranch) {
+    engine.resume_branch();
+  } else {
+    engine.end_branch();
+  }
+  return llvm::Error::success();
+}
+
 const PlanExecution::Level& PassSteps::level_of(i32 tensor) const {
   return execution_.level(execution_.plan().program.tensors[tensor].level);
 }
 
-void PassSteps::place_norms(Placement& parts, Placement& kept) {
+void PassSteps::place_norms(Placement& parts, Placement& kept, bool norms_branch) {
   const Program& program = passes_->forward.program;
   i64 bytes = 0;
   for (std::size_t i = 0; i < saved_.size(); ++i) {
@@ -39,6 +52,7 @@ void PassSteps::place_norms(Placement& parts, Placement& kept) {
     bytes = std::max(bytes, NormWorkspace(channels, rows, nullptr).bytes);
   }
   norm_workspace_ = parts.take<char>(bytes);
+  branch_workspace_ = norms_branch ? parts.take<char>(bytes) : nullptr;
   const TrainingOptions& options = passes_->options;
   if (!options.recomputes() || options.freezes_batch_norms) return;
   for (std::size_t i = 0; i < moments_.size(); ++i) {
@@ -69,6 +83,7 @@ llvm::Error PassSteps::enqueue_parameters() {
 
 llvm::Error PassSteps::take_parameters(const PassArguments& given) {
   next_ = 0;
+  is_in_branch_ = false;  // An earlier call may have failed in a branch.
   MINUET_TRY(parameters_.take(given.parameters, given.order));
   for (const NormUse& norm : passes_->forward.norms) {
     for (const i32 number : {norm.weight, norm.bias, norm.mean, norm.variance}) {
@@ -92,7 +107,7 @@ NormRows PassSteps::rows_of(i32 tensor) const {
 }
 
 NormWorkspace PassSteps::norm_workspace(const NormShape& shape) const {
-  return {shape.channels, shape.rows, norm_workspace_};
+  return {shape.channels, shape.rows, is_in_branch_ ? branch_workspace_ : norm_workspace_};
 }
 
 ForwardSteps::ForwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes)
@@ -101,7 +116,7 @@ ForwardSteps::ForwardSteps(Execution& execution, std::shared_ptr<const TrainingP
 
 void ForwardSteps::place(Placement& parts, Placement& kept) {
   parameters_.place(parts);
-  place_norms(parts, kept);
+  place_norms(parts, kept, passes_->forward.has_branches);
   place_moments(parts);
 }
 
@@ -122,6 +137,7 @@ std::string ForwardSteps::output_name(std::size_t number) const {
 llvm::Error ForwardSteps::start() { return enqueue_parameters(); }
 
 llvm::Error ForwardSteps::run(const PassStep& step) {
+  if (step.kind != StepKind::Norm) return run_branch(step.kind);
   return run_norm(passes_->forward.norms[step.number], static_cast<std::size_t>(step.number));
 }
 

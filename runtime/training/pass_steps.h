@@ -37,10 +37,12 @@ class PassSteps : public RunSteps {
   PassSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes, llvm::ArrayRef<LayerUse> uses,
             const std::vector<PassStep>& steps);
   virtual llvm::Error run(const PassStep& step) = 0;
+  /// Begins, resumes, ends or joins a branch.
+  llvm::Error run_branch(StepKind kind);
 
   /// Places the statistics of batch norms, which the forward pass keeps, and a workspace that all batch norms
-  /// of a pass share.
-  void place_norms(Placement& parts, Placement& kept);
+  /// of a pass share. If some of them are in branches (`norms_branch`), those share another one.
+  void place_norms(Placement& parts, Placement& kept, bool norms_branch);
   /// Places the moments that stand for running statistics, which enqueue_parameters() makes.
   void place_moments(Placement& parts);
   llvm::Error enqueue_parameters();
@@ -62,7 +64,8 @@ class PassSteps : public RunSteps {
  private:
   const std::vector<PassStep>& steps_;
   std::size_t next_ = 0;  // Is the next element of steps_.
-  void* norm_workspace_ = nullptr;
+  bool is_in_branch_ = false;
+  void *norm_workspace_ = nullptr, *branch_workspace_ = nullptr;
   // Holds the address of each parameter that a batch norm reads, and is null for others.
   std::vector<float*> vectors_;
 };

@@ -42,14 +42,6 @@ llvm::Error check_network(const Program& program, const TrainingOptions& options
   return llvm::Error::success();
 }
 
-StepTensors tensors_of(const ForwardPass& pass, const PassStep& step) {
-  if (step.kind == StepKind::Layer) return tensors_of(pass.program.layers[step.number]);
-  const NormUse& norm = pass.norms[step.number];
-  StepTensors tensors{norm.input, norm.output};
-  if (norm.residual >= 0) tensors.push_back(norm.residual);
-  return tensors;
-}
-
 StepTensors tensors_of(const BackwardPass& pass, const PassStep& step) {
   StepTensors tensors;
   const auto add = [&](i32 tensor) {
@@ -86,6 +78,7 @@ StepTensors tensors_of(const BackwardPass& pass, const PassStep& step) {
       break;
     }
     case StepKind::BeginBranch:
+    case StepKind::ResumeBranch:
     case StepKind::EndBranch:
     case StepKind::JoinBranch:
       break;
@@ -106,14 +99,20 @@ llvm::Error check_columns(const Program& program, i32 tensor) {
       program.tensors[tensor].channels, columns.column, columns.ld, channels_of_vector(program, tensor));
 }
 
-/// Lets a step that joins a branch have the tensors of the branch too, whose memory is in use up to there.
+/// Lets a step that joins a branch have the tensors of the branch too, whose memory is in use up to there. If
+/// the branch resumes, it also has those of the steps beside it, because they come first in the pass, but may
+/// run as late.
 void extend_to_joins(llvm::ArrayRef<PassStep> steps, std::vector<StepTensors>& tensors) {
   StepTensors of_branch;
-  bool is_in_branch = false;
+  bool is_in_branch = false, resumes = false;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].kind == StepKind::BeginBranch) is_in_branch = true;
-    if (steps[i].kind == StepKind::EndBranch) is_in_branch = false;
-    if (steps[i].kind == StepKind::JoinBranch) tensors[i] = std::exchange(of_branch, {});
+    const bool is_empty = i + 1 < steps.size() && steps[i + 1].kind == StepKind::EndBranch;
+    if (steps[i].kind == StepKind::BeginBranch) is_in_branch = true, resumes = is_empty;
+    if (steps[i].kind == StepKind::EndBranch) is_in_branch = resumes;
+    if (steps[i].kind == StepKind::JoinBranch) {
+      is_in_branch = resumes = false;
+      tensors[i] = std::exchange(of_branch, {});
+    }
     if (is_in_branch) of_branch.insert(of_branch.end(), tensors[i].begin(), tensors[i].end());
   }
 }
@@ -124,14 +123,29 @@ llvm::Error place(Pass& pass) {
   for (const PassStep& step : pass.steps) steps.push_back(tensors_of(pass, step));
   extend_to_joins(pass.steps, steps);
   MINUET_TRY(place_pass(pass.program, steps));
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (pass.steps[i].kind == StepKind::Layer) continue;
-    for (const i32 tensor : steps[i]) MINUET_TRY(check_columns(pass.program, tensor));
+  for (const PassStep& step : pass.steps) {
+    if (step.kind == StepKind::Layer) continue;
+    for (const i32 tensor : tensors_of(pass, step)) MINUET_TRY(check_columns(pass.program, tensor));
   }
   return llvm::Error::success();
 }
 
 }  // namespace
+
+StepTensors tensors_of(const ForwardPass& pass, const PassStep& step) {
+  switch (step.kind) {
+    case StepKind::Layer:
+      return tensors_of(pass.program.layers[step.number]);
+    case StepKind::Norm: {
+      const NormUse& norm = pass.norms[step.number];
+      StepTensors tensors{norm.input, norm.output};
+      if (norm.residual >= 0) tensors.push_back(norm.residual);
+      return tensors;
+    }
+    default:
+      return {};  // The other steps of a forward pass only divide it into branches.
+  }
+}
 
 llvm::Expected<TrainingPasses> make_training_passes(const Plan& plan, const TrainingOptions& options,
                                                     const TuningSnapshot* tuning) {
@@ -142,7 +156,10 @@ llvm::Expected<TrainingPasses> make_training_passes(const Plan& plan, const Trai
   passes.parameters = plan.parameter_list();
   MINUET_ASSIGN(passes.forward, make_forward_pass(network, passes));
   MINUET_ASSIGN(passes.backward, make_backward_pass(passes, tuning));
-  if (options.has_branches) divide_into_branches(passes.backward);
+  if (options.has_branches) {
+    divide_into_branches(passes.forward);
+    divide_into_branches(passes.backward);
+  }
   MINUET_TRY(place(passes.forward));
   MINUET_TRY(place(passes.backward));
   return passes;

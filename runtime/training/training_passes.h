@@ -101,7 +101,8 @@ enum class StepKind : i32 {
   AffineGradient,
   GroupGradient,
   ClearTensor,
-  BeginBranch,  // The steps up to EndBranch may run beside those behind it.
+  BeginBranch,   // The steps up to EndBranch may run beside those behind it.
+  ResumeBranch,  // The steps up to EndBranch wait for the branch, and for those in front of BeginBranch only.
   EndBranch,
   JoinBranch  // What follows waits for the branches before.
 };
@@ -118,6 +119,7 @@ struct ForwardPass {
   std::vector<LayerUse> layers;  // Has one element for each layer of the program.
   std::vector<NormUse> norms;
   std::vector<PassStep> steps;
+  bool has_branches = false;  // Says whether there are steps that begin a branch.
 };
 
 struct BackwardPass {
@@ -164,6 +166,9 @@ llvm::Expected<ForwardPass> make_forward_pass(const Program& network, const Trai
 void fold_into_norms(ForwardPass& pass);
 /// Describes the backward pass, and adds to passes.kept what it reads.
 llvm::Expected<BackwardPass> make_backward_pass(TrainingPasses& passes, const TuningSnapshot* tuning);
+/// Lets chains whose results meet in one step run beside each other, such as the inside of a residual block
+/// and its shortcut.
+void divide_into_branches(ForwardPass& pass);
 /// Moves the gradients of parameters into branches beside the other steps.
 void divide_into_branches(BackwardPass& pass);
 

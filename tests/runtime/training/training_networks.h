@@ -96,6 +96,25 @@ inline constexpr const char* kStages = R"({
 })";
 
 /// Layers with parts that most networks do not have, and tensors with many readers.
+/// Blocks whose shortcut comes first and last. All four chains have a batch norm.
+inline constexpr const char* kShortcuts = R"({
+  "name": "shortcuts", "ndim": 3, "in_channels": 4, "channels": [16, 8],
+  "layers": [
+    {"op": "block", "name": "stem", "width": 0, "kernel_size": 3, "save": "x"},
+    {"op": "block", "name": "early", "width": 0, "kernel_size": 1, "activation": "none", "save": "early"},
+    {"op": "block", "name": "a.first", "width": 0, "kernel_size": 3, "input": "x"},
+    {"op": "block", "name": "a.second", "width": 0, "kernel_size": 3, "activation": "none"},
+    {"op": "add", "with": "early"},
+    {"op": "relu", "save": "y"},
+    {"op": "block", "name": "b.first", "width": 1, "kernel_size": 3},
+    {"op": "block", "name": "b.second", "width": 1, "kernel_size": 3, "activation": "none", "save": "z"},
+    {"op": "block", "name": "late", "width": 1, "kernel_size": 1, "activation": "none", "input": "y"},
+    {"op": "add", "with": "z"},
+    {"op": "relu"},
+    {"op": "block", "name": "end", "width": 1, "kernel_size": 3}
+  ]
+})";
+
 inline constexpr const char* kUnusual = R"({
   "name": "unusual", "ndim": 3, "in_channels": 4, "channels": [16, 8], "batch_norm_epsilon": 1e-3,
   "layers": [

@@ -1,5 +1,8 @@
-// Tests what the passes of a training plan consist of: which sums and ReLUs batch norms compute.
+// Tests what the passes of a training plan consist of: which sums and ReLUs batch norms compute, and what
+// runs side by side.
 #include <gmock/gmock.h>
+
+#include <stdexcept>
 
 #include "codegen/choose/ops/pointwise.h"
 #include "llvm/ADT/STLExtras.h"
@@ -10,14 +13,21 @@ namespace {
 
 using testing::ElementsAre;
 
+/// Ends the test with the error if there is one.
+template <class T>
+T must(llvm::Expected<T> made) {
+  if (!made) throw std::runtime_error(llvm::toString(made.takeError()));
+  return std::move(*made);
+}
+
 TrainingPasses passes_of(const std::string& layers, const TrainingOptions& options = {},
                          const std::string& outputs = "") {
   const std::string json =
       R"({"name": "n", "ndim": 3, "in_channels": 16, )" + outputs + R"("layers": [)" + layers + "]}";
   NetworkProblem problem;
-  problem.description = llvm::cantFail(parse_network(json));
-  const auto plan = llvm::cantFail(Plan::create(problem, ParameterSource::without_values()));
-  return llvm::cantFail(make_training_passes(*plan, options, /*tuning=*/nullptr));
+  problem.description = must(parse_network(json));
+  const auto plan = must(Plan::create(problem, ParameterSource::without_values()));
+  return must(make_training_passes(*plan, options, /*tuning=*/nullptr));
 }
 
 /// A block that ends with its batch norm.
@@ -127,7 +137,10 @@ TEST(FoldIntoNorms, TheBatchNormMayBeEitherTerm) {
               ElementsAre("input: gelu", "a.bn + gelu, relu"));
 }
 
-TEST(FoldIntoNorms, OfTwoBatchNormsTheLaterOneTakesTheSum) {
+/// If both chains have as many steps, the later batch norm takes the sum.
+TEST(FoldIntoNorms, TheBatchNormBehindTheLongerChainTakesTheSum) {
+  EXPECT_THAT(lines(block("a") + ", " + saved("b") + ", " + block("side", kInput) + add("b") + kRelu),
+              ElementsAre("a.bn", "side.bn", "b.bn + side.bn, relu"));
   EXPECT_THAT(lines(saved("a") + ", " + block("b", kInput) + add("a") + kRelu),
               ElementsAre("a.bn", "b.bn + a.bn, relu"));
   EXPECT_THAT(lines(saved("a") + ", " + saved("b", kInput) + R"(, {"op": "relu", "input": "a"})" + add("b")),
@@ -193,8 +206,8 @@ TEST(FoldIntoNorms, ASegmentMayEndWithASum) {
   const std::string layers = saved("x.first", kInput) + kRelu + ", " + saved("x.second") + ", " +
                              block("x.side", kInput) + add("x.second") +
                              R"(, {"op": "relu", "save": "y"}, )" + block("z") + add("y") + kRelu;
-  const auto expected = ElementsAre("x.first.bn, relu", "x.second.bn", "x.side.bn + x.second.bn, relu",
-                                    "z.bn + x.side.bn, relu");
+  const auto expected = ElementsAre("x.first.bn, relu", "x.side.bn", "x.second.bn + x.side.bn, relu",
+                                    "z.bn + x.second.bn, relu");
   EXPECT_THAT(lines(layers), expected);
   TrainingOptions options;
   const auto kept = [&](const std::vector<std::string>& recomputed) {
@@ -205,10 +218,10 @@ TEST(FoldIntoNorms, ASegmentMayEndWithASum) {
     for (const KeptTensor& tensor : passes.kept) names.push_back(tensor.name);
     return names;
   };
-  EXPECT_THAT(kept({"x"}), testing::UnorderedElementsAre("input", "x.side.bn", "z", "z.bn"));
+  EXPECT_THAT(kept({"x"}), testing::UnorderedElementsAre("input", "x.second.bn", "z", "z.bn"));
   // The convolutions x.first and z are not kept, but what begins with a batch norm of no segment is.
   EXPECT_THAT(kept({"x.first", "z"}), testing::UnorderedElementsAre("input", "x.first.bn", "x.second",
-                                                                    "x.side", "x.side.bn", "z.bn"));
+                                                                    "x.side", "x.second.bn", "z.bn"));
 }
 
 /// What is within a segment is computed again, also by a batch norm that stood outside.
@@ -221,6 +234,122 @@ TEST(FoldIntoNorms, ASumWithinASegmentStaysThere) {
   std::vector<std::string> names;
   for (const KeptTensor& tensor : passes.kept) names.push_back(tensor.name);
   EXPECT_THAT(names, testing::UnorderedElementsAre("input", "n"));
+}
+
+/// The kind of convolution that each gradient of an input is, by the name of the layer.
+std::vector<std::string> kinds_of_gradients(const std::string& layers) {
+  TrainingOptions options;
+  options.input_gradients = 1;
+  std::vector<std::string> kinds;
+  for (const ProgramLayer& layer : passes_of(layers, options).backward.program.layers) {
+    const auto* const problem = layer.problem.get_if<ConvolutionProblem>();
+    if (problem == nullptr) continue;
+    const char* const kind = problem->kind == ConvolutionKind::Submanifold  ? "submanifold"
+                             : problem->kind == ConvolutionKind::Transposed ? "transposed"
+                             : problem->kind == ConvolutionKind::Strided    ? "strided"
+                                                                            : "given outputs";
+    kinds.push_back(layer.name + ": " + kind);
+  }
+  return kinds;
+}
+
+/// The gradient of a submanifold convolution with a symmetric kernel reads the view of the convolution.
+TEST(InputGradients, OfSymmetricKernelsReadTheSameView) {
+  const auto layer = [](const std::string& size) {
+    return R"({"op": "block", "name": "a", "out_channels": 16, )" + size + "}";
+  };
+  for (const char* const kernel : {R"("kernel_size": 1)", R"("kernel_size": 5)",
+                                   R"("kernel_size": [3, 1, 3])", R"("kernel_size": 3, "dilation": 2)"}) {
+    EXPECT_THAT(kinds_of_gradients(layer(kernel)), ElementsAre("gradient of a: submanifold")) << kernel;
+  }
+  for (const char* const kernel : {R"("kernel_size": 2)", R"("kernel_size": [3, 2, 3])",
+                                   R"("kernel_shape": "custom", "offsets": [[0, 0, 0], [0, 0, 1]])"}) {
+    EXPECT_THAT(kinds_of_gradients(layer(kernel)), ElementsAre("gradient of a: transposed")) << kernel;
+  }
+  EXPECT_THAT(kinds_of_gradients(layer(R"("kernel_size": 3, "stride": 2)") +
+                                 R"(, {"op": "inverse", "name": "b", "of": "a", "out_channels": 8})"),
+              ElementsAre("gradient of b: strided", "gradient of a: transposed"));
+}
+
+/// The steps of the forward pass of a network with branches: "(" and "[" begin and resume a branch, ")" ends
+/// it, and "|" joins it.
+std::vector<std::string> steps_with_branches(const std::string& layers, bool has_branches = true) {
+  TrainingOptions options;
+  options.has_branches = has_branches;
+  const ForwardPass pass = passes_of(layers, options).forward;
+  std::vector<std::string> steps;
+  for (const PassStep& step : pass.steps) {
+    switch (step.kind) {
+      case StepKind::Layer: {
+        const ProgramLayer& layer = pass.program.layers[step.number];
+        const auto* const chain = layer.problem.get_if<PointwiseProblem>();
+        steps.push_back(chain ? steps_of(*chain) : layer.name);
+        break;
+      }
+      case StepKind::Norm:
+        steps.push_back(pass.norms[step.number].name);
+        break;
+      case StepKind::BeginBranch:
+        steps.emplace_back("(");
+        break;
+      case StepKind::ResumeBranch:
+        steps.emplace_back("[");
+        break;
+      case StepKind::EndBranch:
+        steps.emplace_back(")");
+        break;
+      default:
+        steps.emplace_back("|");
+    }
+  }
+  return steps;
+}
+
+TEST(ForwardBranches, AShortcutRunsBesideItsBlock) {
+  const std::string inside = block("first", kInput) + kRelu + ", ";
+  // The shortcut comes first.
+  const std::string early = saved("side", kInput) + ", " + inside + block("second") + add("side") + kRelu;
+  EXPECT_THAT(steps_with_branches(early),
+              ElementsAre("(", "side", "side.bn", ")", "first", "first.bn", "second", "|", "second.bn"));
+  // The shortcut comes last.
+  const std::string late = inside + saved("second") + ", " + block("side", kInput) + add("second") + kRelu;
+  EXPECT_THAT(steps_with_branches(late), ElementsAre("(", ")", "first", "first.bn", "second", "[", "side",
+                                                     "side.bn", ")", "|", "second.bn"));
+  EXPECT_THAT(steps_with_branches(late, /*has_branches=*/false),
+              ElementsAre("first", "first.bn", "second", "side", "side.bn", "second.bn"));
+}
+
+TEST(ForwardBranches, WhatNeedsEachOtherStaysInOneChain) {
+  EXPECT_THAT(steps_with_branches(block("a", kInput) + kRelu + ", " + block("b") + add("input")),
+              ElementsAre("a", "a.bn", "b", "b.bn"))
+      << "the skip is not computed";
+  EXPECT_THAT(steps_with_branches(saved("a") + ", " + saved("b") + ", " + block("c") + add("a")),
+              ElementsAre("a", "a.bn", "b", "b.bn", "c", "c.bn"))
+      << "c needs b, which needs a";
+  // A step that both chains need is in front of them.
+  EXPECT_THAT(steps_with_branches(saved("a") + ", " + saved("b") + ", " + block("c", R"(, "input": "a")") +
+                                  add("b") + ", " + block("d")),
+              ElementsAre("a", "a.bn", "(", ")", "b", "b.bn", "[", "c", ")", "|", "c.bn", "d", "d.bn"));
+}
+
+/// A chain's steps may read any columns of a concat, also where they are in a branch.
+TEST(ForwardBranches, StepsOfLayersMayReadAnyColumns) {
+  const std::string network =
+      saved("s1", kInput) + ", " + saved("s2") + ", " + saved("s3") +
+      R"(, {"op": "linear", "name": "l0", "out_channels": 8, "input": "input"}, {"op": "gelu", "save": "g"},
+         {"op": "linear", "name": "l", "out_channels": 4, "input": "input"}, {"op": "gelu"},
+         {"op": "concat", "with": "g"}, )" +
+      block("m") + add("s3") + ", " + block("end");
+  EXPECT_THAT(steps_with_branches(network), testing::Contains("("));
+  EXPECT_THAT(steps_with_branches(network, /*has_branches=*/false), testing::Contains("m"));
+}
+
+/// The last batch norm counts the batch, which others may still read if it is in a branch or beside one.
+TEST(ForwardBranches, TheLastBatchNormIsInNone) {
+  const std::string sum = saved("a", kInput) + kGelu + R"(, {"op": "gelu", "save": "g"}, )" +
+                          block("b", kInput) + kGelu + add("g");
+  EXPECT_THAT(steps_with_branches(sum), testing::Not(testing::Contains("(")));
+  EXPECT_THAT(steps_with_branches(sum + ", " + block("end")), testing::Contains("("));
 }
 
 }  // namespace

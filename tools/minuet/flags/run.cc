@@ -266,10 +266,9 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
   bench.add_flag(
       "--training", arguments.training,
       "time steps of training in place of inferences: the maps, a forward pass and a backward pass");
-  add_count(
-      bench, "--branches", arguments.branches, 1, 2,
-      "2: with --training on a GPU, the gradients of parameters are computed beside the others; default: "
-      "the library chooses")
+  add_count(bench, "--branches", arguments.branches, 1, 2,
+            "2: with --training on a GPU, shortcuts are computed beside their blocks, and the gradients of "
+            "parameters beside the others; default: the library chooses")
       ->needs("--training");
   add_tuned(bench, arguments);
   add_device(bench, arguments.device);

@@ -92,9 +92,10 @@ class Training(Handle):
         recompute: names of segments whose inside is computed again too. A segment is a block, a convolution, linear
             layer or pooling of this name, or all neighbouring ones whose names begin with this one and a dot, such as
             "encoder.1" for a stage, with the pointwise layers between them.
-        branches: 2: on a GPU backward() computes the gradients of parameters beside the others, on a stream of its
-            own, which is faster for clouds that do not fill the GPU. 1: all work is on the caller's stream, and the
-            workspace is smaller. The bits are the same. 0: the library chooses, and chooses 2 so far.
+        branches: 2: on a GPU forward() computes shortcuts beside their blocks, and backward() the gradients of
+            parameters beside the others, on a stream of their own, which is faster for clouds that do not fill the
+            GPU. 1: all work is on the caller's stream, and the workspaces are smaller. The bits are the same. 0: the
+            library chooses, and chooses 2 so far.
 
     Raises:
         UnimplementedError: a layer cannot be trained; the message names it.
