@@ -147,8 +147,14 @@ class WarpgroupGradient {
     wgmma_commit();
   }
 
+  /// Follows the last launch, unless it writes no rows. It may still read the slots, which store() writes.
+  MINUET_DEVICE void follow_for_rows() {
+    if (p_.reads_early < 2) start_.follow();
+  }
+
   /// Stores the sums of a segment in its slot, or adds them to those that this thread stored there.
-  MINUET_DEVICE void store(const Segments& segments) const {
+  MINUET_DEVICE void store(const Segments& segments) {
+    start_.follow();
     float* const block = segments.slot() + static_cast<i64>(group_) * p_.layout.rows * p_.layout.columns;
     if (segments.adds()) {
       store_rows<true>(block);
@@ -175,12 +181,13 @@ class WarpgroupGradient {
   struct LaneRows {
     PairRows low, high;
   };
-  template <bool Early = false>
   MINUET_DEVICE LaneRows read_rows(const StepPlace& place) const {
     const i32 lane = thread_ % 32;
     LaneRows rows;
-    if (lane < place.pairs()) rows.low = rows_of_pair<Early>(p_, place.first_pair() + lane);
-    if (lane + 32 < place.pairs()) rows.high = rows_of_pair<Early>(p_, place.first_pair() + lane + 32);
+    if (lane < place.pairs()) rows.low = rows_of_pair</*Early=*/true>(p_, place.first_pair() + lane);
+    if (lane + 32 < place.pairs()) {
+      rows.high = rows_of_pair</*Early=*/true>(p_, place.first_pair() + lane + 32);
+    }
     return rows;
   }
   template <i32 Channels>
@@ -199,8 +206,8 @@ class WarpgroupGradient {
 
   MINUET_DEVICE void copy_part(i32 first, i32 end) {
     StepPlace place(lanes_, first);
-    LaneRows rows = read_rows<true>(place);
-    start_.follow();
+    LaneRows rows = read_rows(place);
+    follow_for_rows();
     for (i32 step = first; step < end; ++step) {
       LaneRows next;
       if (step + 1 < end) {
@@ -220,7 +227,7 @@ class WarpgroupGradient {
 
   MINUET_DEVICE void sum_part(i32 part, i32 first, i32 end) {
     Segments segments(p_, lanes_, part, first, end);
-    start_.follow();
+    follow_for_rows();
     for (; segments.has_steps(); segments.pass()) {
       i32 last = -1;  // Names the stage of the step before, whose products may still be under way.
       bool adds = false;
@@ -255,10 +262,10 @@ class WarpgroupGradient {
     Segments segments(p_, lanes_, part, first, end);
     StepPlace ahead = segments.place();
     for (i32 stage = 0; stage < S.stages; ++stage) {
-      store_number(stage, read_number<true>(ahead, first + stage, end));
+      store_number(stage, read_number(ahead, first + stage, end));
     }
     __syncthreads();
-    start_.follow();
+    follow_for_rows();
     for (i32 stage = 0; stage < S.stages - 1; ++stage) copy_step(first + stage, end, stage);
     i32 stage = 0;
     for (; segments.has_steps(); segments.pass()) {
@@ -283,13 +290,12 @@ class WarpgroupGradient {
   }
 
   /// Reads the thread's number of the rows of a step.
-  template <bool Early = false>
   MINUET_DEVICE i32 read_number(StepPlace& ahead, i32 step, i32 end) const {
     if (step >= end) return -1;
     ahead.visit(step);
     const i32 pair = thread_ % kStepPairs;
     if (thread_ >= 2 * kStepPairs || pair >= ahead.pairs()) return -1;
-    const PairRows rows = rows_of_pair<Early>(p_, ahead.first_pair() + pair);
+    const PairRows rows = rows_of_pair</*Early=*/true>(p_, ahead.first_pair() + pair);
     return thread_ < kStepPairs ? rows.input : rows.gradient;
   }
   MINUET_DEVICE void store_number(i32 stage, i32 number) const {

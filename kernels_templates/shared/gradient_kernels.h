@@ -119,7 +119,9 @@ struct WeightGradientParams {
   i32 input_column;  // Names the column of `pairs` that has the input row, 1 or 2. The other has the output
                      // row.
   const i32 *first_pair, *first_step;  // Are those of StepsOfList.
-  i32 reads_early;  // 1: the last launch writes neither the pairs nor these (core/early_loads.h).
+  // 1: the last launch writes neither the pairs nor these numbers of steps (core/early_loads.h). 2: it does
+  // not write rows of `input` or `gradient` either, so that only the slots wait for it.
+  i32 reads_early;
   i32 volume;
   i32 wanted_parts;
   i32 groups, group_inputs, group_outputs;

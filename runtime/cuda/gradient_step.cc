@@ -10,9 +10,9 @@ namespace {
 
 /// Limits the grid of the kernels that sum parts. Blocks of a larger number of parts process several.
 constexpr i64 kMostGradientBlocks = 1 << 16;
-/// Limits the grid of the kernel add_parts. Its blocks stay on the GPU, because each of them finds the parts
-/// of the offsets once. Half as many as fit at once leave room for the kernels of other branches.
-constexpr i64 kAddBlocksPerMultiprocessor = kAddBlocks / 2;
+/// Limits the grid of the kernel add_parts on a branch. Half as many blocks as fit at once leave room for the
+/// kernels beside the branch.
+constexpr i64 kBranchAddBlocks = kAddBlocks / 2;
 
 /// Divides the workspace.
 struct GradientPlaces {
@@ -155,7 +155,7 @@ llvm::Error GradientStep::compute_weight(const ParameterGradientRequest& request
   MINUET_ASSIGN(const Kernel<WeightGradientParams> kernel, find(candidate.spec));
   i32* const steps = request.steps ? request.steps : places.steps;
   WeightGradientParams params = params_of(request, candidate, steps, places.parts);
-  params.reads_early = request.steps && has_followed_ ? 1 : 0;
+  params.reads_early = !request.steps || !has_followed_ ? 0 : launcher_.may_read_rows_early() ? 2 : 1;
   if (!request.steps) MINUET_TRY(list_steps(PairStepsRequest{request.list, params.volume, steps}));
   const i64 most = std::max<i64>(kMostGradientBlocks / candidate.tiles, 1);
   const i64 walkers = std::clamp<i64>(candidate.most_parts(request.list.most, params.volume), 1, most);
@@ -163,8 +163,9 @@ llvm::Error GradientStep::compute_weight(const ParameterGradientRequest& request
   has_followed_ = true;
   const i64 of_offset = weight_numbers(choice.problem.forward) / params.volume;
   const i64 blocks = most_add_blocks(candidate.add, params.volume, of_offset, candidate.wanted_parts);
-  return launcher_.launch(add,
-                          std::min<i64>(blocks, kAddBlocksPerMultiprocessor * launcher_.multiprocessors()),
+  // The blocks stay on the GPU, because each of them finds the parts of the offsets once.
+  const i64 at_once = (launcher_.on_branch() ? kBranchAddBlocks : kAddBlocks) * launcher_.multiprocessors();
+  return launcher_.launch(add, std::min(blocks, at_once),
                           add_params_of(request, candidate, steps, places.parts));
 }
 
@@ -192,6 +193,7 @@ llvm::Error GradientStep::compute(const ParameterGradientRequest& request) {
   MINUET_TRY(launcher_.mark(Stage::Gemm));
   if (request.choice->problem.weight) MINUET_TRY(compute_weight(request));
   if (request.choice->problem.bias) MINUET_TRY(compute_bias(request));
+  launcher_.allow_early_rows();
   return llvm::Error::success();
 }
 

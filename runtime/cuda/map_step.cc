@@ -5,9 +5,8 @@
 namespace minuet {
 namespace {
 
-// The kernel compact_pairs runs beside the chain of a backward pass, so its grid leaves room for other
-// kernels.
-constexpr i64 kPairBlocksPerMultiprocessor = 4;
+// Limits the grid of the kernel compact_pairs on a branch, so that it leaves room for the kernels beside it.
+constexpr i64 kBranchPairBlocksPerMultiprocessor = 4;
 
 /// Returns parameters with which a kernel writes the unique keys to `coords`.
 UniqueParams into(const Coords& coords, u32* status) {
@@ -351,8 +350,9 @@ llvm::Error MapStep::compact_pairs(const PairsRequest& request) {
   params.step = request.step;
   params.capacity = request.capacity;
   params.pair_count = request.pair_count;
-  const i64 blocks = stride_grid(params.volume * request.most_queries, map32_.compact_pairs.needs.threads,
-                                 launcher_.multiprocessors(), kPairBlocksPerMultiprocessor);
+  const i64 blocks = stride_grid(
+      params.volume * request.most_queries, map32_.compact_pairs.needs.threads, launcher_.multiprocessors(),
+      launcher_.on_branch() ? kBranchPairBlocksPerMultiprocessor : kBlocksPerMultiprocessor);
   return launcher_.launch(map32_.compact_pairs, blocks, params);
 }
 
