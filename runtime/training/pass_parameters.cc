@@ -1,5 +1,7 @@
 #include "runtime/training/pass_parameters.h"
 
+#include <cstdint>
+
 #include "runtime/program/ops/convolution.h"
 
 namespace minuet {
@@ -81,14 +83,15 @@ PassParameters::PassParameters(const Execution& execution, llvm::ArrayRef<LayerU
 void PassParameters::place(Placement& parts) {
   ones_ = parts.take<float>(most_channels_);
   zeros_ = parts.take<float>(most_channels_);
-  uses_constants_ = false;
+  reads_ones_ = reads_zeros_ = false;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     Layer& layer = layers_[i];
     const ProgramLayer& op = program_of(execution_).layers[i];
     const i64 channels = channels_of(program_of(execution_), op);
     const ConvolutionProblem* const problem = convolution_of(op);
     const bool scales = problem ? problem->scale_shift : !op.affines.empty();
-    uses_constants_ = uses_constants_ || (scales && (layer.use.scale < 0 || layer.use.shift < 0));
+    reads_ones_ = reads_ones_ || (scales && layer.use.scale < 0);
+    reads_zeros_ = reads_zeros_ || (scales && layer.use.shift < 0);
     layer.weight = parts.take<char>(layer.weight_bytes);
     layer.scale = layer.use.scale >= 0 ? parts.take<float>(channels) : nullptr;
     layer.shift = layer.use.shift >= 0 ? parts.take<float>(channels) : nullptr;
@@ -123,17 +126,26 @@ void PassParameters::copy_floats(const float* source, float* target, i64 count) 
   job.dtype = job.storage = DType::F32;
 }
 
+/// Lets a layer read the caller's vector. If the kernels cannot read it there, it is copied to `memory`.
+llvm::Error PassParameters::take_vector(Layer& layer, ParameterPart part, i32 number, float* memory,
+                                        llvm::ArrayRef<GivenArray> values, WeightsOrder order) {
+  if (number < 0) return llvm::Error::success();
+  MINUET_ASSIGN(const float* const source, vector_in(values[number], order, parameters_[number]));
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(source) % kWidestAccess == 0;
+  if (!is_aligned) copy_floats(source, memory, parameters_[number].shape.front());
+  for (std::size_t i = 0; i < layer.images.size(); ++i) {
+    if (layer.images[i].part == part) layer.pointers[i] = is_aligned ? source : memory;
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error PassParameters::take(llvm::ArrayRef<GivenArray> values, WeightsOrder order) {
   copies_.clear();
   jobs_.clear();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     Layer& layer = layers_[i];
-    for (const auto& [number, target] :
-         {std::pair(layer.use.scale, layer.scale), std::pair(layer.use.shift, layer.shift)}) {
-      if (number < 0) continue;
-      MINUET_ASSIGN(const float* const source, vector_in(values[number], order, parameters_[number]));
-      copy_floats(source, target, parameters_[number].shape.front());
-    }
+    MINUET_TRY(take_vector(layer, ParameterPart::Scale, layer.use.scale, layer.scale, values, order));
+    MINUET_TRY(take_vector(layer, ParameterPart::Shift, layer.use.shift, layer.shift, values, order));
     const ConvolutionProblem* const problem = convolution_of(program_of(execution_).layers[i]);
     if (problem == nullptr) continue;
     const PlanParameter& parameter = parameters_[layer.use.weight];
@@ -162,10 +174,8 @@ llvm::Error PassParameters::take(llvm::ArrayRef<GivenArray> values, WeightsOrder
 
 llvm::Error PassParameters::enqueue() {
   Engine& engine = execution_.engine();
-  if (uses_constants_) {
-    MINUET_TRY(engine.fill_words(ones_, kOneAsWord, most_channels_));
-    MINUET_TRY(engine.fill_words(zeros_, 0, most_channels_));
-  }
+  if (reads_ones_) MINUET_TRY(engine.fill_words(ones_, kOneAsWord, most_channels_));
+  if (reads_zeros_) MINUET_TRY(engine.fill_words(zeros_, 0, most_channels_));
   MINUET_TRY(engine.parameters().copy(copies_));
   return engine.parameters().make_images(jobs_);
 }

@@ -42,7 +42,7 @@ class PassParameters {
   llvm::ArrayRef<const void*> of(i32 layer) const { return layers_[layer].pointers; }
   /// Returns the address of as many numbers 1 as any vector has. The next enqueue() writes them.
   const float* ones() {
-    uses_constants_ = true;
+    reads_ones_ = true;
     return ones_;
   }
 
@@ -64,13 +64,16 @@ class PassParameters {
     std::vector<const void*> pointers;
   };
 
+  llvm::Error take_vector(Layer& layer, ParameterPart part, i32 number, float* memory,
+                          llvm::ArrayRef<GivenArray> values, WeightsOrder order);
+
   const Execution& execution_;
   const llvm::ArrayRef<PlanParameter> parameters_;
   const DType dtype_, weight_type_;
   std::vector<Layer> layers_;
   i64 most_channels_ = 1;
   float *ones_ = nullptr, *zeros_ = nullptr;
-  bool uses_constants_ = false;  // Says whether anything reads these numbers 1 and 0.
+  bool reads_ones_ = false, reads_zeros_ = false;  // Say whether anything reads these numbers.
   std::vector<ParameterCopy> copies_;
   std::vector<WeightImageJob> jobs_;
 };

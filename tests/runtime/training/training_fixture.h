@@ -46,6 +46,7 @@ struct StepOptions {
   int32_t count = -1;    // what the device says of the coordinates; -1: as many as there are
   float before = NAN;    // what the gradients of parameters hold before the call, to which they are added
   minuet_weights_order order = MINUET_WEIGHTS_MINUET;
+  bool shifts_vectors = false;  // Vectors of parameters begin 4 bytes behind an aligned address.
 };
 
 /// A training plan, with parameters drawn at random where the case has none.
@@ -240,8 +241,12 @@ inline void StepRoom::add_parameters() {
       const auto size = static_cast<int64_t>(std::lround(std::cbrt(static_cast<double>(shape[0]))));
       shape = {shape[2], size, size, size, shape[1]};
     }
-    const Buffer& given = buffers_.emplace_back(run_.machine(), values);
-    parameters.push_back(array_of(given.data(), shape, MINUET_ELEMENT_F32));
+    const bool shifts = options_.shifts_vectors && shape.size() == 1;
+    std::vector<float> in_memory = values;
+    if (shifts) in_memory.insert(in_memory.begin(), NAN);
+    const Buffer& given = buffers_.emplace_back(run_.machine(), in_memory);
+    float* const first = static_cast<float*>(given.data()) + (shifts ? 1 : 0);
+    parameters.push_back(array_of(first, shape, MINUET_ELEMENT_F32));
     const Buffer& buffer =
         buffers_.emplace_back(run_.machine(), std::vector<float>(values.size(), options_.before));
     const minuet_array array = array_of(buffer.data(), shape, MINUET_ELEMENT_F32);

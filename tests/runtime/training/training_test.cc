@@ -159,20 +159,23 @@ TEST_P(TrainingTest, LayersAreComputedAgainByName) {
 /// and another step writes gives other bits.
 TEST_P(TrainingTest, BranchesGiveTheSameBits) {
   const auto software = software_cuda::Control::find();
-  for (TrainingCase test : {unet(), chains(), make_case(kUnusual, {4}, {8})}) {
+  TrainingCase shortcuts = make_case(kShortcuts, {4}, {8});
+  for (TrainingCase test : {unet(), chains(), make_case(kUnusual, {4}, {8}), shortcuts}) {
     test.options.recompute_blocks = 1;
-    int64_t waits[3] = {};
+    int64_t forward_waits[3] = {}, waits[3] = {};
     StepResult expected;
     for (const int32_t branches : {0, 1, 2}) {
       test.options.branches = branches;
       const TrainingRun run(machine(), dtype(), test);
       StepRoom room(run, usual(test));
       room.build();
-      check(room.forward_on());
       for (const uint64_t seed : {3, 7, 11}) {
+        room.poison();
         if (software) software->seed(seed), software->reset();
+        check(room.forward_on());
+        if (software) forward_waits[branches] = software->calls("cuStreamWaitEvent");
         check(room.backward_on());
-        if (software) waits[branches] = software->calls("cuStreamWaitEvent");
+        if (software) waits[branches] = software->calls("cuStreamWaitEvent") - forward_waits[branches];
         if (expected.gradients.empty()) expected = room.read();
         EXPECT_EQ(expected, room.read());
       }
@@ -181,6 +184,21 @@ TEST_P(TrainingTest, BranchesGiveTheSameBits) {
     if (!software) continue;
     EXPECT_GT(waits[2], waits[1]);
     EXPECT_EQ(waits[2], waits[0]);
+    EXPECT_EQ(forward_waits[2], forward_waits[0]);
+    if (test.description == shortcuts.description) {
+      EXPECT_GT(forward_waits[2], forward_waits[1]);
+    }
+  }
+}
+
+/// Kernels read vectors where they are, or a copy if they do not begin at an aligned address.
+TEST_P(TrainingTest, VectorsMayBeginAnywhere) {
+  for (TrainingCase test : {chains(), make_case(kUnusual, {4}, {8})}) {
+    const TrainingRun run(machine(), dtype(), test);
+    StepOptions options = usual(test);
+    const StepResult expected = run.step(options);
+    options.shifts_vectors = true;
+    EXPECT_EQ(expected, run.step(options));
   }
 }
 
