@@ -357,11 +357,19 @@ llvm::Error PlacedPyramid::make_views() {
     return engine_.maps().count_pairs(coords(pyramid_->program().maps[map].coarse), maps_.map(map));
   };
   const llvm::ArrayRef<i32> maps = pyramid_->description().exported_maps;
-  // The first count prepares memory that the views use too, so it is not in the branch.
-  if (!maps.empty()) MINUET_TRY(count_pairs(maps.front()));
+  const auto entries = [&](i32 map) {
+    const MapSpec& spec = pyramid_->program().maps[map];
+    return spec.volume() * pyramid_->capacity(spec.coarse);
+  };
+  // The first count prepares memory that the views use too, so it is not in the branch. It is the shortest.
+  const auto* const first =
+      std::min_element(maps.begin(), maps.end(), [&](i32 a, i32 b) { return entries(a) < entries(b); });
+  if (first != maps.end()) MINUET_TRY(count_pairs(*first));
   if (maps.size() > 1) {
     MINUET_TRY(engine_.begin_branch());
-    for (const i32 map : maps.drop_front()) MINUET_TRY(count_pairs(map));
+    for (const i32& map : maps) {
+      if (&map != first) MINUET_TRY(count_pairs(map));
+    }
     engine_.end_branch();
   }
   MINUET_TRY(views_.make_views());
