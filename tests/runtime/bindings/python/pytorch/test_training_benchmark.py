@@ -1,4 +1,5 @@
-"""tools/bench/training_step.py on the CPU device: its network is MinkUNet42, and its rows are complete."""
+"""tools/bench/training_step.py and training_convolutions.py on the CPU device: their networks are MinkUNet42, and their
+rows are complete."""
 
 from __future__ import annotations
 
@@ -20,16 +21,20 @@ from conftest import PACKAGE, ROOT  # noqa: E402
 BENCH = ROOT / "tools/bench"
 sys.path.insert(0, str(BENCH))
 import measuring  # noqa: E402
+import minuet  # noqa: E402
 import minuet.torch.spconv as spconv  # noqa: E402
+import training_convolutions  # noqa: E402
 import training_networks  # noqa: E402
 
 # Runs the script in a process that has no spconv, whatever is installed.
 WITHOUT_SPCONV = "import runpy, sys; sys.modules['spconv'] = None; runpy.run_path(sys.argv[0], run_name='__main__')"
 
 
-def run_script(folder: pathlib.Path, *arguments: str) -> tuple[int, dict[str, Any], list[dict[str, Any]]]:
+def run_script(
+    folder: pathlib.Path, *arguments: str, script: str = "training_step.py"
+) -> tuple[int, dict[str, Any], list[dict[str, Any]]]:
     """Returns the exit status, the file, and the rows that were printed."""
-    code = f"import sys; sys.path.insert(0, {str(BENCH)!r}); sys.argv[0] = {str(BENCH / 'training_step.py')!r}; "
+    code = f"import sys; sys.path.insert(0, {str(BENCH)!r}); sys.argv[0] = {str(BENCH / script)!r}; "
     output = folder / "result.json"
     cloud = ["--device", "cpu", "--points", "500", "--repeats", "2", "--commit", "abc", "--output", str(output)]
     done = subprocess.run(
@@ -60,6 +65,26 @@ def test_steps_in_both_modes(tmp_path):
         assert row["last_loss"] < row["first_loss"]
     # The modes may run other kernels, which add in another order.
     assert all(math.isclose(row["first_loss"], rows[0]["first_loss"], rel_tol=1e-3) for row in rows)
+
+
+def test_the_convolutions_of_a_step(tmp_path):
+    """Their network has all convolutions of MinkUNet42 but its head, and nothing else."""
+    status, document, rows = run_script(tmp_path, script="training_convolutions.py")
+    assert status == 0 and not document["failed"]
+    assert [row["cloud"] for row in rows] == ["random_500"]
+    assert all(rows[0][part]["median"] > 0 for part in ("maps_ms", "convolutions_ms", "both_ms"))
+    network = json.loads(training_convolutions.NETWORK.read_text())
+    plan = minuet.Plan.network(minuet.Context(), "minkunet42", without_values=True)
+    own = minuet.Plan.network(
+        minuet.Context(), description=training_convolutions.convolutions_of(network), without_values=True
+    )
+
+    def weights(plan):
+        return sorted(tuple(info.shape) for info in plan.parameters if len(info.shape) > 1)
+
+    assert len(weights(own)) == 49
+    assert weights(own) == weights(plan)
+    assert len(own.parameters) == 49
 
 
 def test_a_step_begins_anew(generator):
