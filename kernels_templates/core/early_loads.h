@@ -8,8 +8,7 @@
 // A kernel that may be the first of a call must not read early, because it does not know what the launch
 // before writes.
 //
-// These loads bypass the L1 cache, which could keep old contents of the memory. So do asynchronous copies of
-// 16 bytes (core/async_copy.h), which may read early, too.
+// These loads bypass the L1 cache, which could keep old contents of the memory.
 #pragma once
 
 #include "kernels_templates/core/vector.h"

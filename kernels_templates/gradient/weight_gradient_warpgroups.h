@@ -148,6 +148,8 @@ class WarpgroupGradient {
   }
 
   /// Follows the last launch, unless it writes no rows. It may still read the slots, which store() writes.
+  /// The rows and their numbers were there before the first launch of the branch, which waited for all work
+  /// before it, so that ordinary loads find them.
   MINUET_DEVICE void follow_for_rows() {
     if (p_.reads_early < 2) start_.follow();
   }
@@ -181,13 +183,12 @@ class WarpgroupGradient {
   struct LaneRows {
     PairRows low, high;
   };
+  template <bool Early = false>
   MINUET_DEVICE LaneRows read_rows(const StepPlace& place) const {
     const i32 lane = thread_ % 32;
     LaneRows rows;
-    if (lane < place.pairs()) rows.low = rows_of_pair</*Early=*/true>(p_, place.first_pair() + lane);
-    if (lane + 32 < place.pairs()) {
-      rows.high = rows_of_pair</*Early=*/true>(p_, place.first_pair() + lane + 32);
-    }
+    if (lane < place.pairs()) rows.low = rows_of_pair<Early>(p_, place.first_pair() + lane);
+    if (lane + 32 < place.pairs()) rows.high = rows_of_pair<Early>(p_, place.first_pair() + lane + 32);
     return rows;
   }
   template <i32 Channels>
@@ -206,7 +207,7 @@ class WarpgroupGradient {
 
   MINUET_DEVICE void copy_part(i32 first, i32 end) {
     StepPlace place(lanes_, first);
-    LaneRows rows = read_rows(place);
+    LaneRows rows = read_rows<true>(place);
     follow_for_rows();
     for (i32 step = first; step < end; ++step) {
       LaneRows next;
@@ -262,7 +263,7 @@ class WarpgroupGradient {
     Segments segments(p_, lanes_, part, first, end);
     StepPlace ahead = segments.place();
     for (i32 stage = 0; stage < S.stages; ++stage) {
-      store_number(stage, read_number(ahead, first + stage, end));
+      store_number(stage, read_number<true>(ahead, first + stage, end));
     }
     __syncthreads();
     follow_for_rows();
@@ -290,12 +291,13 @@ class WarpgroupGradient {
   }
 
   /// Reads the thread's number of the rows of a step.
+  template <bool Early = false>
   MINUET_DEVICE i32 read_number(StepPlace& ahead, i32 step, i32 end) const {
     if (step >= end) return -1;
     ahead.visit(step);
     const i32 pair = thread_ % kStepPairs;
     if (thread_ >= 2 * kStepPairs || pair >= ahead.pairs()) return -1;
-    const PairRows rows = rows_of_pair</*Early=*/true>(p_, ahead.first_pair() + pair);
+    const PairRows rows = rows_of_pair<Early>(p_, ahead.first_pair() + pair);
     return thread_ < kStepPairs ? rows.input : rows.gradient;
   }
   MINUET_DEVICE void store_number(i32 stage, i32 number) const {
