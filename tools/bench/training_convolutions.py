@@ -83,7 +83,8 @@ class Step:
         generator = torch.Generator(place).manual_seed(1)
 
         def numbers(shape):
-            return torch.randn(shape, generator=generator, device=place) / 16
+            """Returns weights with which sums over a kernel keep their size, or small gradients."""
+            return torch.randn(shape, generator=generator, device=place) / (8 * shape[-2]) ** 0.5
 
         self.parameters = {info.name: numbers(tuple(info.shape)) for info in plan.parameters}
         self.gradients = {name: torch.empty_like(value) for name, value in self.parameters.items()}
