@@ -207,11 +207,11 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::describe_coarser(
   coarse->bounds_ = bounds_;
   // This call fails if a coordinate that is rounded down to the stride would leave the range of int32.
   MINUET_TRY(coarse->describe({coarse->tensor_stride_}).takeError());
-  // The coarser set is made from the coordinates of this set. If these were rounded down to
-  // voxel_stride(), they may be less than those that the caller gave.
+  // Coordinates of the coarser set are multiples of its stride, so that they may be less than those of this
+  // set.
   for (i32 a = 0; a < engines_->ndim(); ++a) {
     coarse->bounds_.least[a + 1] =
-        static_cast<i32>(floor_to_multiple(bounds_.least[a + 1], voxel_stride()[a]));
+        static_cast<i32>(floor_to_multiple(bounds_.least[a + 1], coarse->tensor_stride_[a]));
   }
   return coarse;
 }

@@ -398,6 +398,31 @@ TEST_P(RoundedSetsTest, MapsBetweenTheSets) {
   }
 }
 
+/// A coarser set may have coordinates below the bounds of the finer one, and reach others from there.
+TEST_P(RoundedSetsTest, AnotherOpFollowsASetBelowTheBounds) {
+  std::vector<int32_t> points;
+  for (int32_t x = 1; x < 10; ++x) points.insert(points.end(), {0, x});
+  const Queue queue = make_queue(machine());
+  for (minuet_queue* const own : {static_cast<minuet_queue*>(nullptr), queue.get()}) {
+    minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+    options.ndim = 1;
+    options.queue = own;
+    options.has_bounds = 1;
+    options.least[1] = 1, options.greatest[1] = 9;
+    const Coordinates set = set_of(points, options);
+    const Axes two{2, 1, 1, 1};
+    const Coordinates reached = reach_of(set.get(), two, 1), plain = downsample(set.get(), two);
+    for (const Coordinates* const coarse : {&reached, &plain}) {
+      minuet_reach_options next = MINUET_REACH_OPTIONS_INIT;
+      next.kernel_size[0] = 3, next.stride[0] = 2;
+      minuet_coordinates* made = nullptr;
+      check(minuet_coordinates_reach(coarse->get(), &next, nullptr, &made));
+      const Coordinates result(made, {minuet_coordinates_destroy});
+      expect_coordinates(machine(), made, 1, {0, -4, 0, 0, 0, 4, 0, 8});
+    }
+  }
+}
+
 /// A coordinate that would leave 32 bits is refused, with either rule.
 TEST_P(RoundedSetsTest, CoordinatesThatLeave32Bits) {
   const Coordinates set = set_of({0, INT32_MIN, 0, 0});
