@@ -176,7 +176,7 @@ def render_steps(results):
         versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
         lines += ["", f"{result['device']}, driver of CUDA {result['driver']}, {result['host_cpu']}, {result['network']} in "
                       f"{result['dtype']}, commit {result['commit']}; {versions}:"]
-        steps, ops = ([row for row in result["rows"] if key in row] for key in ("wall_ms", "op"))
+        steps, ops, alone = ([row for row in result["rows"] if key in row] for key in ("wall_ms", "op", "convolutions_ms"))
         if steps:
             lines.append("")
             lines += table(("engine", "what", "cloud", "voxels", "wall, ms", "p10 - p90", "in a series, ms",
@@ -186,6 +186,11 @@ def render_steps(results):
             lines += table(("op", "mode", "cloud", "channels", "forward", "backward"), (
                 (row["op"], row["mode"], row["cloud"], count(row["channels"]), f"{row['forward_us']['median']:.0f}",
                  f"{row['backward_us']:.0f}") for row in ops))
+        if alone:
+            lines += ["", "The convolutions and their gradients alone, ms:", ""]
+            lines += table(("cloud", "voxels", "sets and maps", "convolutions and gradients", "both"), (
+                (row["cloud"], count(row["voxels"]), *(milliseconds(row[part]["median"]) for part in (
+                    "maps_ms", "convolutions_ms", "both_ms"))) for row in alone))
     return "\n".join(lines) + "\n"
 
 
