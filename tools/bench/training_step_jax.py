@@ -182,7 +182,8 @@ def abi_graph(device, plan, pyramid, values, scenes):
         graph.replay()
         return output, status
 
-    infer.memory = buffer, workspace, of_run  # The graph uses it.
+    # The graph uses this memory, and the kernels and weights of the objects that enqueue() refers to.
+    infer.kept = buffer, workspace, of_run, enqueue
     return infer, upload, torch.cuda.synchronize, lambda tensor: tensor.cpu().numpy()
 
 

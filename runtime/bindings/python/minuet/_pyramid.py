@@ -72,6 +72,9 @@ class Map:
 class Pyramid(Handle):
     """Describes coordinate sets and kernel maps with sizes that only the device knows. May be used from many threads.
 
+    A captured graph of its calls uses kernels and weights of the device, the pyramid, the plan and the parameters. Keep
+    these objects as long as the graph is replayed: Python ends an object when nothing refers to it any more.
+
     Args:
         context: where its kernels are compiled and kept.
         levels, maps: what it has; or
