@@ -147,7 +147,7 @@ TEST(TunedKernels, R33_AnEditOfAKernelIsJudged) {
       {"find_query_borders", {{"map/find_query_borders.h"}, "9081bc8b46d5a2ad"}},
       {"search_kernel_map", {{"map/search_kernel_map.h"}, "c9b414c552826456"}},
       {"weight_gradient", {{"gradient/weight_gradient.h"}, "fe7fa0cf40a29858"}},
-      {"weight_gradient_warpgroups", {{"gradient/weight_gradient_warpgroups.h"}, "8ca8d974f0242d11"}},
+      {"weight_gradient_warpgroups", {{"gradient/weight_gradient_warpgroups.h"}, "146a005a7557b355"}},
       {"order_rows",
        {{"map/rank_masks.h", "map/order_rows.h", "map/order_voxels.h", "map/order_blocks.h"},
         "4e4c07d39d497cbf"}},
