@@ -27,11 +27,11 @@
  * - Types. Tensors have the dtype of the plan. The result of each op is rounded to it, where an op is a
  *   convolution with its bias, a batch norm with the residual and the ReLU that follow it, or a step of a
  *   chain. An add and a relu of the description that follow a batch norm belong to it if nothing else reads
- *   what lies between. Gradients of features have the dtype of the features, and those of parameters are fp32. The
- *   gradients that meet in a tensor are added in fp32, in the order in which the ops that read it run. Each
- *   of them is rounded before, and each sum of up to 9 is rounded after, so that the sum of more than 9 is
- *   rounded more than once. Where a convolution is the first of two readers, it adds the gradient of the
- *   other one before it rounds its own.
+ *   what lies between. Gradients of features have the dtype of the features, and those of parameters are
+ *   fp32. The gradients that meet in a tensor are added in fp32, in the order in which the ops that read it
+ *   run. Each of them is rounded before, and each sum of up to 9 is rounded after, so that the sum of more
+ *   than 9 is rounded more than once. Where a convolution is the first of two readers, it adds the gradient
+ *   of the other one before it rounds its own.
  * - Repeatability. All sums have a fixed order, so that results repeat bit by bit. If the network's plan was
  *   made with tuning results (minuet/tuning.h), the order of the sums of a weight's gradient depends on them
  *   and on the capacities of the levels.
