@@ -62,10 +62,6 @@ class BackwardBuilder {
     i32 number = 0;
   };
 
-  i32 output_of(const PassStep& step) const {
-    return step.kind == StepKind::Norm ? forward_.norms[step.number].output
-                                       : source_.layers[step.number].output;
-  }
   bool has_parameters(const PassStep& step) const {
     if (step.kind == StepKind::Norm) return true;
     const LayerUse& use = forward_.layers[step.number];
@@ -92,7 +88,7 @@ class BackwardBuilder {
     };
     for (const PassStep& step : forward_.steps) {
       if (has_parameters(step) || llvm::any_of(inputs_of(forward_, step), depends))
-        is_wanted_[output_of(step)] = true;
+        is_wanted_[output_of(forward_, step)] = true;
     }
     for (i32 tensor = 0; tensor < count; ++tensor) is_wanted_[tensor] = depends(tensor);
   }

@@ -1,4 +1,5 @@
-// Which sets that are reached are made by rounding coordinates down (rounded_where_equal()).
+// Tests which sets are made by rounding coordinates down although they are described as reached
+// (rounded_where_equal()).
 #include "runtime/engine/set_spec.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +30,7 @@ Bounds cube(i32 least, i32 greatest) {
   return bounds;
 }
 
-/// Which of the sets are still reached.
+/// Says for each set whether it is still made as a reached one.
 std::vector<bool> reached(i32 ndim, const std::optional<Bounds>& bounds, const std::vector<SetSpec>& sets) {
   std::vector<bool> is_reached;
   const std::vector<SetSpec> made = rounded_where_equal(ndim, bounds, sets);
