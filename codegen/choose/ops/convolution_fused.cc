@@ -21,6 +21,8 @@ constexpr i32 kMostCachedColumns = 64;
 constexpr i64 kMostCachedBytes = 256 << 10;
 // A layer has few input channels if an input row has at most this many bytes.
 constexpr i32 kFewInputBytes = 64;
+// A layer with so few 8-bit input channels keeps several steps of input in flight.
+constexpr i32 kFewIntegerInputs = 32;
 // A step of the reduction holds at most this many bytes of an input row in registers, for 8-bit and 16-bit
 // types and for 32-bit types.
 constexpr i32 kMostStep = 256, kMostWideStep = 128;
@@ -161,10 +163,33 @@ void choose_few_channels(FusedSpec& spec, const ConvolutionProblem& problem, i64
     spec.warps = 2;
     spec.prefetch = 1;
     if (few_outputs) spec.row_tiles = 4;
+    if (rows >= kVeryManyRows && spec.columns > kFewColumns && may_stage_rows(spec, problem)) {
+      spec.warps = 4;
+      spec.staged_rows = true;
+    }
   } else if (may_stage_rows(spec, problem)) {
     choose_staged_warps(spec, rows);
   }
   if (strided) spec.row_tiles = 1;
+}
+
+/// Adapts the Spec of a layer that has few 8-bit input channels and reads its weights through the cache.
+/// Warps stage row numbers, except where the number of rows is such that the other warps hide the waits for
+/// them.
+void choose_few_integers(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+  const bool is_short = spec.step <= kFewIntegerInputs;
+  spec.prefetch = is_short ? 4 : 2;
+  if (!may_stage_rows(spec, problem)) return;
+  if (rows == 0 || rows >= kVeryManyRows) {
+    spec.staged_rows = true;
+    spec.prefetch = 1;
+  } else if (rows < (is_short ? kMostStagedRows : kMostStagedRows / 4)) {
+    spec.staged_rows = true;
+    spec.row_tiles = 1;
+  } else if (is_short && rows < 2 * kMostStagedRows) {
+    spec.staged_rows = true;
+    spec.prefetch = 2;
+  }
 }
 
 bool has_few_inputs(const FusedSpec& spec) {
@@ -184,14 +209,17 @@ bool suits_cache(const FusedSpec& spec, i64 rows) {
   return is_head && (rows == 0 || rows >= kManyRows / 2);
 }
 
-/// Lets the warps of small blocks stage row numbers if a step multiplies whole input rows.
+/// Lets the warps of small blocks stage row numbers if a step multiplies whole input rows. Steps of few 8-bit
+/// channels, and of 16-bit channels if there are very few rows, take too little time to make up for it.
 void choose_staged_shares(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
-  if (dtype_bytes(spec.io) != 2 || spec.in_channels > spec.step || spec.volume <= kFewOffsets ||
-      rows < kVeryFewRows || !may_stage_rows(spec, problem))
+  const i32 element = dtype_bytes(spec.io);
+  const bool is_long = element == 1 ? spec.step > kFewInputBytes : element == 2 && rows >= kVeryFewRows;
+  if (!is_long || spec.in_channels > spec.step || spec.volume <= kFewOffsets ||
+      !may_stage_rows(spec, problem))
     return;
   FusedSpec staged = spec;
   staged.staged_rows = true;
-  if (spec.step * dtype_bytes(spec.io) == kMostStep) staged.prefetch = 2;
+  if (spec.step * element == kMostStep) staged.prefetch = 2;
   staged.stages = choose_stages(staged);
   if (fused_shared_bytes(staged) <= kMostShared) spec = staged;
 }
@@ -212,7 +240,7 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
     spec.prefetch = is_long ? 1 : 2;
     if (spec.columns > kMostCachedColumns / 2) spec.warps = 2;
     if (element == 2) choose_few_channels(spec, choice.problem, rows);
-    if (element == 1) spec.prefetch = spec.step <= 32 ? 4 : 2;
+    if (element == 1) choose_few_integers(spec, choice.problem, rows);
   } else if (suits_cache(spec, rows)) {
     spec.weights = WeightRoad::Cached;
     spec.prefetch = 1;

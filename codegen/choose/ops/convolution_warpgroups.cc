@@ -21,9 +21,19 @@ i32 choose_warpgroup_stages(const FusedSpec& spec) {
 
 namespace {
 
+/// A block of warpgroups computes at most this many columns.
+constexpr i32 kWideColumns = 128;
+
 /// Returns the number of waves in which the blocks run. A wave is a block on each multiprocessor.
 i64 waves_of(const FusedSpec& spec, i64 rows) {
   return (fused_blocks(spec, rows) + kMultiprocessors - 1) / kMultiprocessors;
+}
+
+/// Returns true if blocks that read whole rows keep nearly all multiprocessors busy, and few of them twice.
+bool fills_one_wave(const FusedSpec& spec, i64 rows) {
+  const i64 blocks = fused_blocks(spec, rows);
+  return spec.in_channels <= spec.step && blocks > kMultiprocessors * 3 / 4 &&
+         blocks <= kMultiprocessors * 5 / 4;
 }
 
 /// Splits the work of a kernel with few offsets into more blocks if all of them still run at once, because
@@ -44,31 +54,46 @@ void choose_short_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64
 /// Chooses blocks that fill a multiprocessor's registers. In the comments of this function, a wave is the
 /// blocks that all multiprocessors run at once.
 void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
-  constexpr i32 kWarpgroupColumns = 128;
   spec.unit = MmaUnit::Warpgroup;
   const i32 piece = step_granule(spec);
   spec.weights = WeightRoad::BulkRefill;
   spec.step = equal_parts(spec.in_channels, piece, 8 * fused_granule(spec.io));
-  spec.columns = equal_parts(spec.out_channels, kTile, kWarpgroupColumns);
+  spec.columns = equal_parts(spec.out_channels, kTile, kWideColumns);
   spec.row_tiles = 2;
   spec.prefetch = 1;
   spec.early_loads = true;
   const i32 registers = warpgroup_registers(spec);
+  // One group of many columns reads each row once, so that larger blocks have more loads in flight.
+  const bool is_single =
+      spec.columns > kMostColumns && spec.out_channels <= spec.columns && spec.volume > kFewOffsets;
   if (registers <= 96) {
     spec.blocks = mask_words(spec.volume) == 1 ? 5 : 4;
     spec.warps = 4;
-  } else if (registers <= 128 && is_integer(spec.io)) {
-    // A warp that only copies weights pays if a block has one warpgroup.
-    spec.weights = WeightRoad::BulkCopy;
-    spec.blocks = 3;
+  } else if (registers <= 128 && is_integer(spec.io) && !is_single) {
+    // A warp that only copies weights pays if a block has one warpgroup. If there are many rows, a fourth
+    // block in its place hides more loads.
+    const bool has_four = spec.columns <= kMostColumns &&
+                          rows >= (spec.step <= kMostColumns ? 2 * kMostStagedRows : kVeryManyRows);
+    if (!has_four) spec.weights = WeightRoad::BulkCopy;
+    spec.blocks = has_four ? 4 : 3;
     spec.warps = 4;
-  } else if (registers <= 128) {
-    spec.blocks = 2;
-    spec.warps = 8;
+  } else if (registers <= 128 && !is_integer(spec.io)) {
+    // With very many rows, blocks of one warpgroup hide more loads than a long ring of weights does.
+    const bool has_four = spec.columns <= kMostColumns && spec.volume > kFewOffsets && rows >= kVeryManyRows;
+    spec.blocks = has_four ? 4 : 2;
+    spec.warps = has_four ? 4 : 8;
   } else {
     spec.blocks = 1;
     spec.warps = 12;
     if (rows != 0 && spec.volume <= kFewOffsets) choose_short_blocks(spec, problem, rows);
+  }
+  // Large blocks of 8-bit channels wait for loads, which more warps hide, or shorter blocks on all
+  // multiprocessors.
+  if (is_integer(spec.io) && spec.blocks == 1 && spec.volume > kFewOffsets) {
+    FusedSpec shorter = spec;
+    shorter.warps = 8;
+    if (fills_one_wave(shorter, rows)) spec = shorter;
+    if (spec.step <= kWideColumns && rows >= 2 * kMostStagedRows) spec.warps = 16;
   }
   spec.stages = choose_warpgroup_stages(spec);
   const i64 blocks = fused_blocks(spec, rows);
@@ -81,8 +106,8 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
   }
   // If the blocks need one to one and a half waves, one wave of larger blocks with shorter steps may suffice.
   // Blocks of 512 threads have too few registers for a residual.
-  if (spec.blocks > 1 || spec.residual || spec.volume <= kFewOffsets || blocks <= kMultiprocessors ||
-      blocks >= kMultiprocessors * 3 / 2)
+  if (spec.blocks > 1 || spec.residual || is_integer(spec.io) || spec.volume <= kFewOffsets ||
+      blocks <= kMultiprocessors || blocks >= kMultiprocessors * 3 / 2)
     return;
   FusedSpec larger = spec;
   larger.warps = 16;
@@ -105,7 +130,9 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
   const auto fits = [&](i32 cluster) {
     const bool is_short =
         spec.volume <= kFewOffsets && alone * cluster / 2 >= kFewestBlocks && alone * cluster <= at_once;
-    return rows != 0 && cluster <= groups && cluster * (is_short ? 4 : 8) <= fused_steps(spec) &&
+    // Steps of 8-bit channels are shorter, so fewer of them suffice for four blocks.
+    const i32 least_steps = is_short ? 4 : is_integer(spec.io) ? 6 : 8;
+    return rows != 0 && cluster <= groups && cluster * least_steps <= fused_steps(spec) &&
            !has_one_offset(problem);
   };
   const i64 wave = kMultiprocessors * std::clamp(spec.blocks, 2, 4);
@@ -115,10 +142,19 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
       spec.blocks == 1 || (mask_words(spec.volume) == 1 && !(spec.blocks == 2 && spec.residual));
   // The blocks of a shortcut fill the rest of a nearly full wave, so the limit is lower with a shortcut.
   const bool has_parts = spec.in_channels > spec.step;
-  const i64 most = !spec.shortcut ? wave * 3 / 4 : has_parts ? kMultiprocessors : kMultiprocessors * 3 / 4;
+  // Several groups of columns are computed by blocks of their own, which read the same rows already.
+  const bool has_columns = !spec.shortcut && spec.blocks == 1 && spec.out_channels > spec.columns;
+  // Blocks of 8-bit channels end sooner, so they share rows only if they leave multiprocessors idle.
+  const i64 most = is_integer(spec.io) && spec.blocks == 3 ? kMultiprocessors
+                   : is_integer(spec.io)                   ? kMultiprocessors * 3 / 4
+                   : has_columns                           ? kMultiprocessors * 3 / 4
+                   : !spec.shortcut                        ? wave * 3 / 4
+                   : has_parts                             ? kMultiprocessors
+                                                           : kMultiprocessors * 3 / 4;
   // If choose_warpgroup_blocks() chose 16 warps or 3 blocks, it has already filled the GPU.
-  const bool is_full = spec.warps == 16 || spec.blocks == 3;
-  if (is_full || !has_registers || !fits(2) || fused_blocks(spec, rows) >= most) return;
+  const bool is_full = spec.warps == 16 || (spec.blocks == 3 && !is_integer(spec.io));
+  const bool is_tiny = spec.blocks == 3 && alone < kFewestBlocks;
+  if (is_full || is_tiny || !has_registers || !fits(2) || fused_blocks(spec, rows) >= most) return;
   spec.cluster = 2;
   // Clusters and shortcuts need a few more registers, so one block fewer runs on a multiprocessor. The
   // smallest blocks keep their number if they have no shortcut and at least two of them run on each
@@ -129,7 +165,8 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
     --spec.blocks;
     spec.stages = choose_warpgroup_stages(spec);
   }
-  if (fits(4) && fused_blocks(spec, rows) < kMultiprocessors / 2) spec.cluster = 4;
+  const i64 few = is_integer(spec.io) ? kMultiprocessors / 3 : kMultiprocessors / 2;
+  if (fits(4) && fused_blocks(spec, rows) < few) spec.cluster = 4;
   // If blocks of 12 warps leave multiprocessors idle, blocks of 8 warps are used if all of them still run at
   // once. In clusters of four, the blocks are so few that each of them waits for its loads, so they prefetch
   // two steps.
@@ -146,22 +183,27 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
 /// offset. Blocks that are alone on their multiprocessor stage them, because nothing else hides these waits.
 /// If several blocks run on it, they stage them only where three blocks do, of which each has one warpgroup
 /// and a warp that copies weights: blocks of few registers where nearly all of them run at once, and others
-/// below kMostStagedRows. Large blocks of few columns and many rows become three blocks without staging.
+/// below kMostStagedRows, or kVeryManyRows with 8-bit channels. Large blocks of few columns and many rows, or
+/// of many input channels and very many rows, become three blocks without staging.
 void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   if (spec.volume <= kFewOffsets || !may_stage_rows(spec, problem)) return;
+  const bool is_narrow = warpgroup_registers(spec) <= 96;
+  if (spec.blocks == 4 && !is_narrow) return;
+  const bool is_wide = !is_integer(spec.io) && spec.in_channels >= 2 * kWideColumns && rows >= kVeryManyRows;
   if (spec.blocks > 1) {
     FusedSpec three = spec;
     three.weights = WeightRoad::BulkCopy;
     three.warps = 4;
     three.blocks = 3;
-    const bool is_narrow = warpgroup_registers(spec) <= 96;
     if (is_narrow) three.prefetch = 2;
     const bool runs_at_once = fused_blocks(three, rows) <= 4 * kMultiprocessors;
-    const bool suits_three = is_narrow ? spec.cluster > 1 && runs_at_once : rows < kMostStagedRows;
+    const bool suits_three = is_narrow             ? spec.cluster > 1 && runs_at_once
+                             : is_integer(spec.io) ? rows < kVeryManyRows
+                                                   : rows < kMostStagedRows;
     if (rows == 0 || !suits_three) return;
     if (is_narrow || (spec.cluster == 1 && spec.columns <= kMostColumns)) spec = three;
-  } else if (spec.columns <= kMostColumns && rows >= 2 * kMostStagedRows) {
-    if (spec.warps == 12 && spec.cluster == 1 && rows < kVeryManyRows) {
+  } else if (is_wide || (spec.columns <= kMostColumns && rows >= 2 * kMostStagedRows)) {
+    if (spec.warps == 12 && spec.cluster == 1 && (is_wide || rows < kVeryManyRows)) {
       spec.warps = 4;
       spec.blocks = 3;
       spec.stages = 2;
@@ -170,7 +212,9 @@ void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 
   }
   spec.staged_rows = true;
   // Loads of a row's later parts need no row number, so they can wait for the products of the step before.
-  if (spec.in_channels > spec.step && rows < kVeryManyRows) spec.early_loads = false;
+  // So can all loads of 8-bit rows if other blocks hide them, or if the blocks are few.
+  const bool has_parts = spec.in_channels > spec.step && rows < kVeryManyRows;
+  if (has_parts || (is_integer(spec.io) && (spec.blocks > 1 || spec.cluster > 1))) spec.early_loads = false;
   spec.stages = choose_warpgroup_stages(spec);
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "codegen/base/arch.h"
+#include "codegen/choose/ops/fused_limits.h"
 
 namespace minuet {
 namespace {
@@ -30,7 +31,7 @@ constexpr WarpgroupTile kWarpgroupTiles[] = {
     {64, 32, 0, 3, 4},           {64, 64, 1, 4, 3},  {64, 96, 0, 3, 3},  {64, 128, 0, 3, 3},
     {96, 32, 0, 4, 2},           {96, 64, 0, 4, 2},  {96, 96, 0, 3, 2},  {96, 128, 0, 3, 2},
     {128, 32, 0, 4, 2},          {128, 64, 0, 4, 2}, {128, 96, 0, 3, 2}, {128, 128, 0, 3, 2},
-    {128, 256, 0, 4, 1, 100'000}};
+    {128, 256, 0, 4, 1, 200'000}};
 
 WarpgroupGradientSpec spec_of(const WarpgroupTile& tile, DType dtype) {
   return {.io = dtype,
@@ -94,11 +95,16 @@ void set_tiles(WeightGradientCandidate& candidate, const ConvolutionProblem& for
 }
 
 /// Adds the candidates by warpgroups: the largest tile that covers the channels best, in front of those that
-/// serve shorter lists.
+/// serve shorter lists. Kernels with few offsets have short lists, whose time is that of the sums of parts,
+/// and with smaller tiles there are fewer parts.
 void add_warpgroups(std::vector<WeightGradientCandidate>& candidates, const ConvolutionProblem& forward) {
   const i32 inputs = group_inputs(forward), outputs = forward.out_channels / forward.groups;
-  const i32 tile_in = choose_gradient_tile(inputs, {32, 64, 96, 128});
-  i32 tile_out = choose_gradient_tile(outputs, {32, 64, 96, 128});
+  const auto tile_of = [&](i32 channels) {
+    return kernel_volume(forward) <= kFewOffsets ? choose_gradient_tile(channels, {32, 64, 96})
+                                                 : choose_gradient_tile(channels, {32, 64, 96, 128});
+  };
+  const i32 tile_in = tile_of(inputs);
+  i32 tile_out = tile_of(outputs);
   if (tile_in == 128 && tile_out == 128) tile_out = choose_gradient_tile(outputs, {128, 256});
   for (; tile_out > 0; tile_out = tile_out == 256 ? 128 : 0) {
     for (const WarpgroupTile& tile : kWarpgroupTiles) {

@@ -101,10 +101,15 @@ TEST(ParameterGradientChoice, ByArchitectureChannelsAndCapacity) {
     }
   }
   const ParameterGradientChoice wide = gradient_choice(256, 256, 1, DType::BF16);
-  EXPECT_EQ(tiles_of(wide.candidate("sm_90a", 99'999)), std::pair(128, 128));
-  EXPECT_EQ(tiles_of(wide.candidate("sm_90a", 100'000)), std::pair(128, 256));
+  EXPECT_EQ(tiles_of(wide.candidate("sm_90a", 199'999)), std::pair(128, 128));
+  EXPECT_EQ(tiles_of(wide.candidate("sm_90a", 200'000)), std::pair(128, 256));
   EXPECT_EQ(tiles_of(gradient_choice(256, 384, 1, DType::F16).candidate("sm_90a", i64{1} << 30)),
             std::pair(128, 128));
+  ParameterGradientProblem short_lists;
+  short_lists.forward = example_problem(256, 96, DType::F16);
+  short_lists.forward.kernel_size = {2, 2, 2, 1};
+  EXPECT_EQ(tiles_of(choose_parameter_gradient(short_lists).candidate("sm_90a", i64{1} << 30)),
+            std::pair(64, 96));
   EXPECT_EQ(tiles_of(gradient_choice(64, 64, 1, DType::TF32).candidate("sm_90a", 1000)).first, 0);
   EXPECT_EQ(tiles_of(gradient_choice(36, 64, 1, DType::F16).candidate("sm_90a", 1000)).first, 0);
   // Only what an architecture may run is compiled for it.
