@@ -216,6 +216,9 @@ void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 
   const bool has_parts = spec.in_channels > spec.step && rows < kVeryManyRows;
   if (has_parts || (is_integer(spec.io) && (spec.blocks > 1 || spec.cluster > 1))) spec.early_loads = false;
   spec.stages = choose_warpgroup_stages(spec);
+  // With many rows of many channels, one more stage of weights is worth more than the level-1 cache.
+  const bool is_deep = has_parts && !is_integer(spec.io) && spec.in_channels >= 2 * kWideColumns;
+  if (is_deep && spec.blocks == 1 && rows >= 2 * kMostStagedRows) ++spec.stages;
 }
 
 /// Lets each step multiply whole input rows of up to 256 channels if blocks of eight warps leave enough
