@@ -1,9 +1,9 @@
-// The kernel compact_pairs writes the pairs of a kernel map, ordered by offset, then by query. For each
-// map[k][q] that is not -1, with n = positions[k][q], it sets offsets[n * step] = k, sources[n * step] =
+// The kernel compact_pairs writes the pairs of kernel maps, each map's ordered by offset, then by query. For
+// each map[k][q] that is not -1, with n = positions[k][q], it sets offsets[n * step] = k, sources[n * step] =
 // map[k][q] and targets[n * step] = q. Without a map, which has one offset then, each query is its own
 // source.
 //
-// A thread handles several map entries at once, so that their loads overlap.
+// Each map has some of the blocks. A thread handles several map entries at once, so that their loads overlap.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -14,17 +14,24 @@
 namespace minuet {
 
 template <CompactPairsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void compact_pairs(MINUET_PARAMS(CompactPairsParams) p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void compact_pairs(MINUET_PARAMS(CompactPairsParams) params) {
   follow_last_launch();
   constexpr i32 kEntriesAtOnce = 4;
+  const i32 block = static_cast<i32>(blockIdx.x);
+  i32 map = 0;
+  while (map + 1 < params.count && params.maps[map + 1].first_block <= block) ++map;
+  const CompactedPairs& p = params.maps[map];
+  const i32 end_block =
+      map + 1 < params.count ? params.maps[map + 1].first_block : static_cast<i32>(gridDim.x);
+  const i64 thread = i64{block - p.first_block} * S.threads + static_cast<i32>(threadIdx.x);
   const i64 queries = p.query_count != nullptr ? fresh(p.query_count) : p.queries;
   const i64 entries = queries * p.volume;
-  const i64 stride = grid_threads(S.threads);
+  const i64 stride = i64{end_block - p.first_block} * S.threads;
   const bool has_map = p.map != nullptr;
-  if (grid_thread(S.threads) == 0 && p.pair_count != nullptr)
+  if (thread == 0 && p.pair_count != nullptr)
     *p.pair_count = has_map ? fresh(p.positions + entries) : static_cast<i32>(entries);
-  RowIterator walk(grid_thread(S.threads), stride, queries);
-  for (i64 first = grid_thread(S.threads); first < entries; first += kEntriesAtOnce * stride) {
+  RowIterator walk(thread, stride, queries);
+  for (i64 first = thread; first < entries; first += kEntriesAtOnce * stride) {
     i32 source[kEntriesAtOnce], pair[kEntriesAtOnce];
     MINUET_UNROLL
     for (i32 u = 0; u < kEntriesAtOnce; ++u) {

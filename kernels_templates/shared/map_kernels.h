@@ -438,8 +438,8 @@ struct CountPairsParams {
   i32* counts;  // Receives the number of pairs of each of the `volume` offsets.
 };
 
-/// The kernel compact_pairs writes the pairs of a kernel map without gaps, ordered by offset, then by query
-/// row.
+/// The kernel compact_pairs writes the pairs of kernel maps without gaps, each map's ordered by offset, then
+/// by query row.
 struct CompactPairsSpec {
   i32 threads = 256;
   template <class Visitor>
@@ -447,7 +447,9 @@ struct CompactPairsSpec {
     visitor("threads", threads);
   }
 };
-struct CompactPairsParams {
+/// Describes one map and where its pairs are written.
+struct CompactedPairs {
+  i32 first_block;  // The blocks from this one up to that of the next map work on this map.
   // Holds source rows, or -1, in the shape [volume][queries]. If it is null, the volume is 1, and each query
   // has the source of the same number. `positions` is not read then.
   const i32* map;
@@ -463,6 +465,12 @@ struct CompactPairsParams {
   i64 step;
   i64 capacity;     // Only pairs with a number below this limit are written.
   i32* pair_count;  // Receives the number of all pairs. It may be null.
+};
+/// A launch of compact_pairs writes the pairs of at most this many maps.
+inline constexpr i32 kMostCompactedMaps = 16;
+struct CompactPairsParams {
+  CompactedPairs maps[kMostCompactedMaps];
+  i32 count;  // Counts the maps.
 };
 
 /// The kernel make_tables makes the metadata tables, which hold the buffer row of each map entry. Buffer rows

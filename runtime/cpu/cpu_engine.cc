@@ -206,9 +206,9 @@ llvm::Error CpuEngine::unpack(const Coords& coords, const CloudLayout* layout, i
   return llvm::Error::success();
 }
 
-llvm::Error CpuEngine::compact_pairs(const PairsRequest& request) {
+llvm::Error CpuEngine::compact_pairs(llvm::ArrayRef<PairsRequest> requests) {
   Timer timer(*this, &StageTimes::map);
-  compact_pairs_cpu(*pool_, request);
+  for (const PairsRequest& request : requests) compact_pairs_cpu(*pool_, request);
   return llvm::Error::success();
 }
 

@@ -75,7 +75,7 @@ class CpuEngine final : public Engine, private MapOperations {
   llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) override;
   llvm::Error void_failed(const u32* status, i32* words, i64 counts) override;
   llvm::Error join_words(llvm::ArrayRef<JoinedWord> words) override;
-  llvm::Error compact_pairs(const PairsRequest& request) override;
+  llvm::Error compact_pairs(llvm::ArrayRef<PairsRequest> requests) override;
 
   /// Adds the time from its construction to its destruction to one member of StageTimes, if profiling is on.
   class Timer;

@@ -1,5 +1,6 @@
 #include "runtime/cuda/map_step.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace minuet {
@@ -16,6 +17,27 @@ UniqueParams into(const Coords& coords, u32* status) {
   unique.capacity = coords.capacity;
   unique.status = status;
   return unique;
+}
+
+CompactedPairs pairs_of(const PairsRequest& request) {
+  CompactedPairs pairs = {};
+  pairs.volume = 1;
+  if (const MapView* const map = request.map) {
+    pairs.map = map->rows;
+    pairs.positions = map->positions;
+    pairs.volume = map->geometry.volume;
+  }
+  pairs.query_count = request.query_count;
+  pairs.queries = request.most_queries;
+  pairs.source_numbers = request.source_numbers;
+  pairs.query_numbers = request.query_numbers;
+  pairs.offsets = request.offsets;
+  pairs.sources = request.sources;
+  pairs.targets = request.targets;
+  pairs.step = request.step;
+  pairs.capacity = request.capacity;
+  pairs.pair_count = request.pair_count;
+  return pairs;
 }
 
 }  // namespace
@@ -331,29 +353,29 @@ llvm::Error MapStep::unpack(const Coords& coords, const CloudLayout* layout, i32
                                  UnpackParams{coords.keys, coords.count, layout, coordinates});
 }
 
-llvm::Error MapStep::compact_pairs(const PairsRequest& request) {
+llvm::Error MapStep::compact_pairs(llvm::ArrayRef<PairsRequest> requests) {
   MINUET_TRY(launcher_.mark(Stage::Map));
-  CompactPairsParams params = {};
-  params.volume = 1;
-  if (const MapView* const map = request.map) {
-    params.map = map->rows;
-    params.positions = map->positions;
-    params.volume = map->geometry.volume;
+  const i64 most_blocks =
+      i64{launcher_.multiprocessors()} *
+      (launcher_.on_branch() ? kBranchPairBlocksPerMultiprocessor : kBlocksPerMultiprocessor);
+  while (!requests.empty()) {
+    CompactPairsParams params = {};
+    i64 all_entries = 0, blocks = 0;
+    for (const PairsRequest& request : requests.take_front(kMostCompactedMaps)) {
+      CompactedPairs& pairs = params.maps[params.count++] = pairs_of(request);
+      all_entries += pairs.volume * pairs.queries;
+    }
+    // Each map gets blocks in proportion to its size, so that all maps end at about the same time.
+    for (CompactedPairs& pairs : llvm::MutableArrayRef(params.maps, params.count)) {
+      const i64 entries = pairs.volume * pairs.queries;
+      pairs.first_block = static_cast<i32>(blocks);
+      blocks += std::clamp<i64>(ceil_div(entries, map32_.compact_pairs.needs.threads), 1,
+                                std::max<i64>(1, most_blocks * entries / std::max<i64>(1, all_entries)));
+    }
+    requests = requests.drop_front(params.count);
+    MINUET_TRY(launcher_.launch(map32_.compact_pairs, blocks, params));
   }
-  params.query_count = request.query_count;
-  params.queries = request.most_queries;
-  params.source_numbers = request.source_numbers;
-  params.query_numbers = request.query_numbers;
-  params.offsets = request.offsets;
-  params.sources = request.sources;
-  params.targets = request.targets;
-  params.step = request.step;
-  params.capacity = request.capacity;
-  params.pair_count = request.pair_count;
-  const i64 blocks = stride_grid(
-      params.volume * request.most_queries, map32_.compact_pairs.needs.threads, launcher_.multiprocessors(),
-      launcher_.on_branch() ? kBranchPairBlocksPerMultiprocessor : kBlocksPerMultiprocessor);
-  return launcher_.launch(map32_.compact_pairs, blocks, params);
+  return llvm::Error::success();
 }
 
 }  // namespace minuet

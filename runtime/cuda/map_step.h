@@ -58,7 +58,7 @@ class MapStep final : public MapOperations {
   llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) override;
   llvm::Error void_failed(const u32* status, i32* words, i64 counts) override;
   llvm::Error join_words(llvm::ArrayRef<JoinedWord> words) override;
-  llvm::Error compact_pairs(const PairsRequest& request) override;
+  llvm::Error compact_pairs(llvm::ArrayRef<PairsRequest> requests) override;
 
  private:
   /// Describes keys that are to be sorted and made unique. They are in MapWorkspace::keys[0]. If `rows` is

@@ -47,7 +47,7 @@ class MeasuredMaps final : public MapOperations {
   llvm::Error unpack(const Coords&, const CloudLayout*, i32*) override { return not_there(); }
   llvm::Error void_failed(const u32*, i32*, i64) override { return not_there(); }
   llvm::Error join_words(llvm::ArrayRef<JoinedWord>) override { return not_there(); }
-  llvm::Error compact_pairs(const PairsRequest&) override { return not_there(); }
+  llvm::Error compact_pairs(llvm::ArrayRef<PairsRequest>) override { return not_there(); }
 
  private:
   const EngineChoice choice_;

@@ -304,8 +304,8 @@ class MapOperations {
   virtual llvm::Error void_failed(const u32* status, i32* words, i64 counts) = 0;
   /// Sets the bits of each `from` in its `to`, in the order of other work. No `to` is a `from`.
   virtual llvm::Error join_words(llvm::ArrayRef<JoinedWord> words) = 0;
-  /// Writes the pairs of a map whose positions are made, ordered by offset, then by query.
-  virtual llvm::Error compact_pairs(const PairsRequest& request) = 0;
+  /// Writes the pairs of maps whose positions are made, each map's ordered by offset, then by query.
+  virtual llvm::Error compact_pairs(llvm::ArrayRef<PairsRequest> requests) = 0;
 };
 
 }  // namespace minuet

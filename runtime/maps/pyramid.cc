@@ -381,7 +381,12 @@ llvm::Error PlacedPyramid::copy_coordinates(i32 level, i32* coordinates) const {
   return engine_.copy(coordinates, coordinates_[level], words * static_cast<i64>(sizeof(i32)));
 }
 
-llvm::Error PlacedPyramid::export_pairs(i32 map, i32* pairs, i64 capacity, i32* count, bool in_set_order) {
+llvm::Error PlacedPyramid::export_pairs(i32 map, i32* pairs, i64 capacity, i32* count) {
+  return engine_.maps().compact_pairs(pairs_request(map, pairs, capacity, count, /*in_set_order=*/false));
+}
+
+PairsRequest PlacedPyramid::pairs_request(i32 map, i32* pairs, i64 capacity, i32* count,
+                                          bool in_set_order) const {
   const MapSpec& spec = pyramid_->program().maps[map];
   const auto numbers_of = [&](i32 level) {
     return level == 0 && !in_set_order ? maps_.source_row() : nullptr;
@@ -399,7 +404,7 @@ llvm::Error PlacedPyramid::export_pairs(i32 map, i32* pairs, i64 capacity, i32* 
   request.step = 3;
   request.capacity = capacity;
   request.pair_count = count;
-  return engine_.maps().compact_pairs(request);
+  return request;
 }
 
 }  // namespace minuet

@@ -131,8 +131,10 @@ class PlacedPyramid {
   /// the last row are 0.
   llvm::Error copy_coordinates(i32 level, i32* coordinates) const;
   /// Writes the pairs of a map to `pairs`, which has room for `capacity` pairs, and their number to `count`.
-  /// If `in_set_order` is true, rows of level 0 have the numbers of the set, and not those of the caller.
-  llvm::Error export_pairs(i32 map, i32* pairs, i64 capacity, i32* count, bool in_set_order = false);
+  llvm::Error export_pairs(i32 map, i32* pairs, i64 capacity, i32* count);
+  /// Returns the request that lists the pairs of a map as export_pairs() does. If `in_set_order` is true,
+  /// rows of level 0 have the numbers of the set, and not those of the caller.
+  PairsRequest pairs_request(i32 map, i32* pairs, i64 capacity, i32* count, bool in_set_order) const;
 
   const Pyramid& pyramid() const { return *pyramid_; }
   /// Returns the coordinates of a level (PyramidLevel::keeps_coordinates), or null.

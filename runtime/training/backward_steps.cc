@@ -112,25 +112,31 @@ std::string BackwardSteps::output_name(std::size_t number) const {
 }
 
 llvm::Error BackwardSteps::start() {
-  MINUET_TRY(pass_.recomputed_norms.empty() ? parameters_.enqueue() : enqueue_parameters());
-  // Only the gradients of parameters read the lists.
+  // Only the gradients of parameters read the lists, which need no parameters.
   if (pass_.has_branches) MINUET_TRY(execution_.engine().begin_branch());
-  for (std::size_t i = 0; i < pairs_.size(); ++i) {
-    if (pairs_[i].is_needed) MINUET_TRY(list_pairs(static_cast<i32>(i)));
-  }
+  MINUET_TRY(list_pairs());
   MINUET_TRY(list_steps());
   execution_.engine().end_branch();
+  MINUET_TRY(pass_.recomputed_norms.empty() ? parameters_.enqueue() : enqueue_parameters());
   for (const i32 parameter : pass_.without_gradient) MINUET_TRY(clear(parameter));
   return llvm::Error::success();
 }
 
-/// Lists the pairs of a map once, for all layers that read the map. Rows have the numbers of their sets.
-llvm::Error BackwardSteps::list_pairs(i32 map) {
+/// Lists the pairs of all maps, for all layers that read them. Rows have the numbers of their sets.
+llvm::Error BackwardSteps::list_pairs() {
+  std::vector<PairsRequest> requests;
+  for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    if (pairs_[i].is_needed) requests.push_back(pairs_request(static_cast<i32>(i)));
+  }
+  return requests.empty() ? llvm::Error::success() : execution_.engine().maps().compact_pairs(requests);
+}
+
+PairsRequest BackwardSteps::pairs_request(i32 map) {
   const Pairs& list = pairs_[map];
   const i32 number = execution_.pyramid_map(map);
   if (number >= 0 && !pass_.program.maps[map].is_identity()) {
-    return execution_.placed_pyramid().export_pairs(number, list.pairs, list.most, list.count,
-                                                    /*in_set_order=*/true);
+    return execution_.placed_pyramid().pairs_request(number, list.pairs, list.most, list.count,
+                                                     /*in_set_order=*/true);
   }
   PairsRequest request;
   request.query_count = execution_.level(pass_.program.maps[map].coarse).count;
@@ -141,7 +147,7 @@ llvm::Error BackwardSteps::list_pairs(i32 map) {
   request.step = 3;
   request.capacity = list.most;
   request.pair_count = list.count;
-  return execution_.engine().maps().compact_pairs(request);
+  return request;
 }
 
 /// Lists the steps of all lists at once, for the gradients of the weights of all layers.

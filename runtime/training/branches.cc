@@ -91,9 +91,16 @@ class ChainSearch {
   std::vector<Use> uses_;
 };
 
-/// Counts the weights whose gradients form a group. A larger group keeps the memory of more tensors, and a
+/// Limits the weights whose gradients form a group. A larger group keeps the memory of more tensors, and a
 /// smaller one waits more often.
-constexpr i32 kGroupWeights = 8;
+constexpr i32 kLeastGroupWeights = 2, kMostGroupWeights = 8;
+
+/// Returns how many weights the next group has, after `done` of `all` weights. The first groups are small, so
+/// that the branch begins soon, and so are the last ones, which have nothing to run beside once the chain has
+/// ended.
+i32 group_weights(i32 done, i32 all) {
+  return std::clamp(std::min(done, (all - done) / 2), kLeastGroupWeights, kMostGroupWeights);
+}
 
 bool is_in_branch(const PassStep& step) {
   return step.kind == StepKind::ParameterGradient || step.kind == StepKind::AffineGradient;
@@ -133,8 +140,12 @@ void divide_into_branches(ForwardPass& pass) {
 }
 
 void divide_into_branches(BackwardPass& pass) {
+  const auto is_weight = [&](const PassStep& step) {
+    return step.kind == StepKind::ParameterGradient && pass.parameters[step.number].choice.problem.weight;
+  };
+  const i32 all = static_cast<i32>(llvm::count_if(pass.steps, is_weight));
   std::vector<PassStep> steps, group;
-  i32 weights = 0;
+  i32 done = 0, weights = 0;
   const auto end_group = [&] {
     if (group.empty()) return;
     if (pass.has_branches) steps.push_back({StepKind::JoinBranch});
@@ -143,6 +154,7 @@ void divide_into_branches(BackwardPass& pass) {
     steps.push_back({StepKind::EndBranch});
     pass.has_branches = true;
     group.clear();
+    done += weights;
     weights = 0;
   };
   for (const PassStep& step : pass.steps) {
@@ -151,10 +163,8 @@ void divide_into_branches(BackwardPass& pass) {
       continue;
     }
     group.push_back(step);
-    if (step.kind == StepKind::ParameterGradient && pass.parameters[step.number].choice.problem.weight) {
-      ++weights;
-    }
-    if (weights == kGroupWeights) end_group();
+    if (is_weight(step)) ++weights;
+    if (weights == group_weights(done, all)) end_group();
   }
   end_group();
   if (pass.has_branches) steps.push_back({StepKind::JoinBranch});

@@ -116,7 +116,8 @@ class BackwardSteps final : public PassSteps {
   llvm::Error run_parameter(i32 number);
   llvm::Error run_affine(const AffineGradientUse& use);
   llvm::Error run_groups(const GroupGradientUse& use);
-  llvm::Error list_pairs(i32 map);
+  llvm::Error list_pairs();
+  PairsRequest pairs_request(i32 map);
   llvm::Error list_steps();
   llvm::Error clear(i32 parameter);
   /// Return the bytes that the gradients of parameters, and those of poolings of whole batch items, need.

@@ -67,14 +67,16 @@ TEST(CompactPairs, OrderedByOffsetThenQuery) {
       expected_targets.push_back(poison<i32>());
       std::vector<i32> sources = poisoned<i32>(expected_sources.size()), targets = sources;
       CompactPairsParams params = {};
-      params.map = map.data();
-      params.positions = positions.data();
-      params.queries = one.queries;
-      params.volume = one.volume;
-      params.sources = sources.data();
-      params.targets = targets.data();
-      params.step = 1;
-      params.capacity = static_cast<i64>(sources.size());
+      params.count = 1;
+      CompactedPairs& pairs = params.maps[0];
+      pairs.map = map.data();
+      pairs.positions = positions.data();
+      pairs.queries = one.queries;
+      pairs.volume = one.volume;
+      pairs.sources = sources.data();
+      pairs.targets = targets.data();
+      pairs.step = 1;
+      pairs.capacity = static_cast<i64>(sources.size());
       shim::launch(&compact_pairs<CompactPairsSpec{32}>, params, shim::small_grid(variant, 32));
       EXPECT_EQ(sources, expected_sources);
       EXPECT_EQ(targets, expected_targets);
@@ -82,47 +84,81 @@ TEST(CompactPairs, OrderedByOffsetThenQuery) {
   }
 }
 
+/// A map, and the pairs that compact_pairs lists of it up to a capacity.
+struct NumberedList {
+  NumberedList(const Case& one, bool fits) : queries(static_cast<i32>(one.queries)), volume(one.volume) {
+    Random random(230 + static_cast<u64>(one.queries));
+    map = random_map(random, one);
+    positions = exclusive_sums(hits_of(map));
+    for (i64 i = 0; i < one.sources; ++i) source_numbers.push_back(static_cast<i32>(7 * i + 3));
+    for (i64 i = 0; i < one.queries; ++i) query_numbers.push_back(static_cast<i32>(5 * i + 1));
+    capacity = fits ? positions.back() + 1 : positions.back() / 2;
+    for (std::size_t i = 0; i < map.size(); ++i) {
+      if (map[i] < 0 || static_cast<i64>(expected.size()) >= 3 * capacity) continue;
+      expected.push_back(static_cast<i32>(static_cast<i64>(i) / one.queries));
+      expected.push_back(source_numbers[map[i]]);
+      expected.push_back(query_numbers[static_cast<std::size_t>(static_cast<i64>(i) % one.queries)]);
+    }
+    expected.resize(static_cast<std::size_t>(3 * (capacity + 1)), poison<i32>());
+    list = poisoned<i32>(expected.size());
+  }
+
+  CompactedPairs params(i32 first_block) {
+    CompactedPairs pairs = {};
+    pairs.first_block = first_block;
+    pairs.map = map.data();
+    pairs.positions = positions.data();
+    pairs.query_count = &queries;
+    pairs.queries = -1;  // Must not be read.
+    pairs.volume = volume;
+    pairs.source_numbers = source_numbers.data();
+    pairs.query_numbers = query_numbers.data();
+    pairs.offsets = list.data();
+    pairs.sources = list.data() + 1;
+    pairs.targets = list.data() + 2;
+    pairs.step = 3;
+    pairs.capacity = capacity;
+    pairs.pair_count = &count;
+    return pairs;
+  }
+
+  void expect_listed() const {
+    EXPECT_EQ(count, positions.back());
+    EXPECT_EQ(list, expected);
+  }
+
+  i32 queries, volume, count = -1;
+  i64 capacity = 0;
+  std::vector<i32> map, positions, source_numbers, query_numbers, expected, list;
+};
+
 TEST(CompactPairs, ListsNumberedPairsUpToACapacity) {
   for (const Case& one : kCases) {
     for (const bool fits : {true, false}) {
-      Random random(230 + static_cast<u64>(one.queries));
-      const std::vector<i32> map = random_map(random, one);
-      const std::vector<i32> positions = exclusive_sums(hits_of(map));
-      std::vector<i32> source_numbers, query_numbers, expected;
-      for (i64 i = 0; i < one.sources; ++i) source_numbers.push_back(static_cast<i32>(7 * i + 3));
-      for (i64 i = 0; i < one.queries; ++i) query_numbers.push_back(static_cast<i32>(5 * i + 1));
-      const i32 all = positions.back();
-      const i64 capacity = fits ? all + 1 : all / 2;
-      for (std::size_t i = 0; i < map.size(); ++i) {
-        if (map[i] < 0 || static_cast<i64>(expected.size()) >= 3 * capacity) continue;
-        const i64 query = static_cast<i64>(i) % one.queries;
-        expected.push_back(static_cast<i32>(static_cast<i64>(i) / one.queries));
-        expected.push_back(source_numbers[map[i]]);
-        expected.push_back(query_numbers[query]);
-      }
-      expected.resize(static_cast<std::size_t>(3 * (capacity + 1)), poison<i32>());
-      std::vector<i32> list = poisoned<i32>(expected.size());
-      const i32 queries = static_cast<i32>(one.queries);
-      i32 count = -1;
+      NumberedList list(one, fits);
       CompactPairsParams params = {};
-      params.map = map.data();
-      params.positions = positions.data();
-      params.query_count = &queries;
-      params.queries = -1;  // Must not be read.
-      params.volume = one.volume;
-      params.source_numbers = source_numbers.data();
-      params.query_numbers = query_numbers.data();
-      params.offsets = list.data();
-      params.sources = list.data() + 1;
-      params.targets = list.data() + 2;
-      params.step = 3;
-      params.capacity = capacity;
-      params.pair_count = &count;
+      params.count = 1;
+      params.maps[0] = list.params(0);
       shim::launch(&compact_pairs<CompactPairsSpec{32}>, params, {.blocks = 2, .threads = 32});
-      EXPECT_EQ(count, all);
-      EXPECT_EQ(list, expected);
+      list.expect_listed();
     }
   }
+}
+
+/// Each map has blocks of its own, one or more.
+TEST(CompactPairs, ListsSeveralMapsAtOnce) {
+  std::vector<NumberedList> lists;
+  while (lists.size() < kMostCompactedMaps) {
+    for (const Case& one : kCases) lists.emplace_back(one, lists.size() % 2 == 0);
+  }
+  CompactPairsParams params = {};
+  i32 blocks = 0;
+  for (i32 i = 0; i < kMostCompactedMaps; ++i) {
+    params.maps[params.count++] = lists[static_cast<std::size_t>(i)].params(blocks);
+    blocks += 1 + i % 3;
+  }
+  shim::launch(&compact_pairs<CompactPairsSpec{32}>, params, {.blocks = blocks, .threads = 32});
+  for (i32 i = 0; i < kMostCompactedMaps; ++i) lists[static_cast<std::size_t>(i)].expect_listed();
 }
 
 void expect_tables(const Case& one, i32 direct_offset, int variant) {
