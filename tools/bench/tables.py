@@ -14,11 +14,12 @@ import sys
 MARKER = "<!-- tools/bench/tables.py {}: {} -->"
 # Maps each kind of table to the page that shows it between two markers.
 PAGES = {"peers": "README.md", "replays": "tools/bench/RESULTS.md", "clouds": "tools/bench/RESULTS.md",
-         "trainings": "tools/bench/RESULTS.md", "steps": "tools/bench/RESULTS.md", "scales": "tools/bench/RESULTS.md", "starts": "codegen/cache/CACHING.md"}
+         "trainings": "tools/bench/RESULTS.md", "steps": "tools/bench/RESULTS.md",
+         "precisions": "tools/bench/RESULTS.md", "scales": "tools/bench/RESULTS.md", "starts": "codegen/cache/CACHING.md"}
 # Maps each kind of result to a key by which its files are recognized. If a file has several of these keys, the first
 # one decides. The clouds of `minuet bench --training` have the key OF_TRAINING.
 KEYS = {"replays": "capacity_factor", "clouds": "clouds", "starts": "starts", "peers": "torch",
-        "scales": "device_counts", "steps": "versions"}
+        "scales": "device_counts", "steps": "versions", "precisions": "commit_before"}
 OF_TRAINING = "kept_bytes"
 # Maps each part of the time from the start of a process to its first inference (startup.py) to the title of its column.
 # The column "other" has the rest of this time.
@@ -194,6 +195,30 @@ def render_steps(results):
     return "\n".join(lines) + "\n"
 
 
+def precision_rows(result):
+    """Gives a row for each cloud in each round: fp16 at the commit before, fp16 and 8 bits."""
+    rounds = {}
+    for row in result["rows"]:
+        column = "before" if row["commit"] == result["commit_before"] else row["precision"]
+        rounds.setdefault((row["network"], row["cloud"], row["run"], row["round"]), {})[column] = row
+    for (network, cloud, run, number), found in sorted(rounds.items()):
+        before, now, small = (found[column]["graph_ms"]["median"] if column in found else None
+                              for column in ("before", "fp16", "int8"))
+        yield (network, cloud, count(found["fp16"]["voxels"]), found["fp16"]["commit"], f"{run}.{number}",
+               milliseconds(before), milliseconds(now), f"{now / before:.3f}",
+               *((milliseconds(small), f"{small / now:.3f}") if small else ("-", "-")))
+
+
+def render_precisions(results):
+    lines = []
+    for result in results:
+        lines += ["", f"{result['device']}, driver {result['driver']}, {result['toolkit']}; before: commit "
+                      f"{result['commit_before']}:", ""]
+        lines += table(("network", "cloud", "voxels", "commit", "run and round", "fp16 before, ms", "fp16, ms",
+                        "of fp16 before", "8 bits, ms", "of fp16"), precision_rows(result))
+    return "\n".join(lines) + "\n"
+
+
 def pace(row):
     """Returns the voxels that each device gets done in a millisecond, waiting included."""
     return row["voxels"] / row["wall_ms"]["median"] / row["devices"]
@@ -305,7 +330,8 @@ def main():
     results = read(paths)
     texts = {"peers": render_peers(results["peers"]), "replays": render_replays(results["replays"]),
              "clouds": render_clouds(results["clouds"], arguments.stages or arguments.pages),
-             "trainings": render_trainings(results["trainings"]), "steps": render_steps(results["steps"]), "scales": render_scales(results["scales"]),
+             "trainings": render_trainings(results["trainings"]), "steps": render_steps(results["steps"]),
+             "precisions": render_precisions(results["precisions"]), "scales": render_scales(results["scales"]),
              "starts": render_starts(results["starts"])}
     if arguments.pages:
         if not results["scales"]:

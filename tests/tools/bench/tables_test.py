@@ -75,6 +75,24 @@ class Training(unittest.TestCase):
         self.assertEqual(lines[-1], "| os1 | 77,741 | 0.211 | 3.25 | 3.44 |")
 
 
+def graph(commit, precision, median, cloud="os1"):
+    return {"run": 1, "round": 2, "commit": commit, "network": "unet", "precision": precision, "cloud": cloud,
+            "voxels": 77124, "graph_ms": {"median": median, "p10": median, "p90": median}}
+
+
+PRECISIONS = {"device": "a GPU", "driver": "580", "toolkit": "NVRTC 13.0", "commit_before": "abc", "rows": [
+    graph("abc", "fp16", 2.0), graph("def", "fp16", 1.6), graph("def", "int8", 1.2), graph("abc", "fp16", 1.0, "room"),
+    graph("def", "fp16", 0.9, "room")]}
+
+
+class Precisions(unittest.TestCase):
+    def test_a_row_for_each_cloud_compares_commits_and_precisions(self):
+        lines = tables.render_precisions([PRECISIONS]).splitlines()
+        self.assertEqual(lines[1], "a GPU, driver 580, NVRTC 13.0; before: commit abc:")
+        self.assertEqual(lines[5:], ["| unet | os1 | 77,124 | def | 1.2 | 2.00 | 1.60 | 0.800 | 1.20 | 0.750 |",
+                                     "| unet | room | 77,124 | def | 1.2 | 1.00 | 0.900 | 0.900 | - | - |"])
+
+
 class Pages(unittest.TestCase):
     def setUp(self):
         self.root = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
