@@ -155,7 +155,8 @@ typedef struct minuet_training_forward_arguments {
   /* optional: one for each parameter of the plan. Those of a running_mean or running_var get the new
    * statistics; the data of the others is null. Null here: there are no new statistics */
   const minuet_array* new_statistics;
-  /* int64 [1]: the batches before this one. Only with new_statistics, where is_cumulative requires it */
+  /* int64 [1]: the batches before this one. Only with new_statistics, where is_cumulative requires it if the
+   * network has batch norms */
   const int64_t* batch_count;
   /* optional, only with batch_count, for networks with batch norms: int64 [1] gets 1 more, or as many if the
    * batch has no rows. It may be batch_count */

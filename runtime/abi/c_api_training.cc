@@ -221,10 +221,11 @@ class ForwardReader : public PassReader<minuet_training_forward_arguments> {
   }
 
   llvm::Error read_counts(bool is_cumulative) {
-    if (is_cumulative) MINUET_TRY(check_pointer(given_.batch_count, "batch_count"));
+    const bool has_norms = !training_.training->passes().forward.norms.empty();
+    if (is_cumulative && has_norms) MINUET_TRY(check_pointer(given_.batch_count, "batch_count"));
     if (given_.new_batch_count) {
       MINUET_TRY(check_pointer(given_.batch_count, "batch_count"));
-      MINUET_TRY(refuse_unused(training_.training->passes().forward.norms.empty(), "new_batch_count",
+      MINUET_TRY(refuse_unused(!has_norms, "new_batch_count",
                                "the network has no batch norm, which counts the batches"));
     }
     MINUET_TRY(check_alignment(given_.batch_count, alignof(i64), "batch_count"));

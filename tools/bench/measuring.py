@@ -1,6 +1,6 @@
 """What the benchmarks in Python share: clouds, clocks, and the file that the results are written to.
 
-It needs numpy only, and torch for profiles, so that a process with one framework does not load another.
+It needs numpy only, and torch for profiles and graphs, so that a process with one framework does not load another.
 """
 
 import importlib.metadata
@@ -113,6 +113,22 @@ def gpu_events(call, inputs):
             call(*given)
         torch.cuda.synchronize()
     return [event for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+
+
+def captured(enqueue):
+    """Returns a CUDA graph of what enqueue(stream) enqueues, which it has done once before, so that the capture loads no
+    kernels. The caller keeps all objects and arrays that the graph uses."""
+    import torch
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        enqueue(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        enqueue(torch.cuda.current_stream())
+    return graph
 
 
 def host_cpu():

@@ -19,7 +19,7 @@ import pathlib
 import minuet
 import numpy as np
 import torch
-from measuring import gpu_events, random_voxels, read_clouds, wall
+from measuring import captured, gpu_events, random_voxels, read_clouds, wall
 
 WARM_UP, TIMED, PROFILED = 12, 30, 5
 DROPPED_IN_WARM_UP, DROPPED = 0.05, 0.02
@@ -134,14 +134,7 @@ class Minuet:
             count.fill_(len(given_features))
 
         fill(*voxels.draw(0, 1))
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            enqueue(side)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            enqueue(torch.cuda.current_stream())
+        graph = captured(enqueue)
 
         def replay(given_coordinates, given_features, _execution=fixed):  # the graph reads memory of the execution
             fill(given_coordinates, given_features)

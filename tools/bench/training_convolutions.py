@@ -18,7 +18,9 @@ import sys
 
 import minuet
 import torch
-from measuring import Record, add_cloud_arguments, cloud_arrays, framework_versions, host_cpu, spread, times
+from measuring import (
+    Record, add_cloud_arguments, captured, cloud_arrays, framework_versions, host_cpu, spread, times,
+)  # fmt: skip
 from training_step_jax import DROPPED, DROPPED_IN_WARM_UP, Scenes
 
 NETWORK = pathlib.Path(__file__).resolve().parents[2] / "runtime/network/networks/minkunet42.json"
@@ -134,15 +136,7 @@ class Step:
         """Returns a function that runs what `enqueue` enqueues: on a GPU as a captured graph."""
         if not self.is_gpu:
             return lambda: enqueue(None)
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            enqueue(side)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            enqueue(torch.cuda.current_stream())
-        return graph.replay
+        return captured(enqueue).replay
 
     def take(self, cloud):
         """Copies a cloud to where the graphs read it."""

@@ -25,7 +25,7 @@ import os
 
 import minuet
 import numpy as np
-from measuring import add_cloud_arguments, cloud_arrays, in_series, spread, times, wall
+from measuring import add_cloud_arguments, captured, cloud_arrays, in_series, spread, times, wall
 
 IN_CHANNELS, OUT_CHANNELS, CLASSES, ROOM = 4, 96, 20, 1.25
 DROPPED_IN_WARM_UP, DROPPED = 0.05, 0.02
@@ -167,14 +167,7 @@ def abi_graph(device, plan, pyramid, values, scenes):
         pyramid.build(device, held[0], held[1], buffer=buffer, workspace=workspace, status=status, stream=stream)
         pyramid.run(plan, device, buffer, held[2], workspace=of_run, parameters=values, out=output, stream=stream)
 
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        enqueue(side)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        enqueue(torch.cuda.current_stream())
+    graph = captured(enqueue)
 
     def infer(*arrays):
         for target, source in zip(held, arrays, strict=True):

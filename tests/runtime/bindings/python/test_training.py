@@ -440,6 +440,15 @@ def test_only_batch_norms_count_batches(device, context, generator):
         step.forward(draw(generator, (ROWS, 4)), batch_count=count, new_batch_count=count)
 
 
+def test_cumulative_statistics_of_a_network_without_batch_norms_need_no_count(device, context, generator):
+    network = network_of(context, [linear("a", 8)])
+    x, kept = draw(generator, (ROWS, 4)), []
+    for cumulative in (False, True):
+        step = Step(context, device, np.random.default_rng(1), network, cumulative=cumulative)
+        kept.append(step.forward(x))
+    assert np.array_equal(*(device.to_host(result.outputs[0]) for result in kept))
+
+
 def test_refuses_pyramids_without_lists_of_pairs(device, context):
     """The pyramid of the inference has the same levels and maps, but gives no pairs."""
     network = network_of(context, [plain("a")])
