@@ -3,7 +3,8 @@
 // map[k][q] and targets[n * step] = q. Without a map, which has one offset then, each query is its own
 // source.
 //
-// Each map has some of the blocks. A thread handles several map entries at once, so that their loads overlap.
+// Consecutive blocks work on one map (PairsJob::first_block). A thread handles several map entries at once,
+// so that their loads overlap.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -19,10 +20,10 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void compact_pairs(MINUET_PARAMS(C
   constexpr i32 kEntriesAtOnce = 4;
   const i32 block = static_cast<i32>(blockIdx.x);
   i32 map = 0;
-  while (map + 1 < params.count && params.maps[map + 1].first_block <= block) ++map;
-  const CompactedPairs& p = params.maps[map];
+  while (map + 1 < params.count && params.jobs[map + 1].first_block <= block) ++map;
+  const PairsJob& p = params.jobs[map];
   const i32 end_block =
-      map + 1 < params.count ? params.maps[map + 1].first_block : static_cast<i32>(gridDim.x);
+      map + 1 < params.count ? params.jobs[map + 1].first_block : static_cast<i32>(gridDim.x);
   const i64 thread = i64{block - p.first_block} * S.threads + static_cast<i32>(threadIdx.x);
   const i64 queries = p.query_count != nullptr ? fresh(p.query_count) : p.queries;
   const i64 entries = queries * p.volume;

@@ -448,7 +448,7 @@ struct CompactPairsSpec {
   }
 };
 /// Describes one map and where its pairs are written.
-struct CompactedPairs {
+struct PairsJob {
   i32 first_block;  // The blocks from this one up to that of the next map work on this map.
   // Holds source rows, or -1, in the shape [volume][queries]. If it is null, the volume is 1, and each query
   // has the source of the same number. `positions` is not read then.
@@ -467,10 +467,10 @@ struct CompactedPairs {
   i32* pair_count;  // Receives the number of all pairs. It may be null.
 };
 /// A launch of compact_pairs writes the pairs of at most this many maps.
-inline constexpr i32 kMostCompactedMaps = 16;
+inline constexpr i32 kMostPairsJobs = 16;
 struct CompactPairsParams {
-  CompactedPairs maps[kMostCompactedMaps];
-  i32 count;  // Counts the maps.
+  PairsJob jobs[kMostPairsJobs];
+  i32 count;  // Counts the jobs.
 };
 
 /// The kernel make_tables makes the metadata tables, which hold the buffer row of each map entry. Buffer rows

@@ -24,6 +24,13 @@ constexpr i64 stride_grid(i64 items, i64 per_block, i32 multiprocessors,
   return std::clamp<i64>(ceil_div(items, per_block), 1, multiprocessors * blocks_per_multiprocessor);
 }
 
+/// Returns the number of blocks, of about `most_blocks` in a launch of several jobs, for a job that has
+/// `items` of the launch's `all_items` items. The jobs then end at about the same time.
+constexpr i64 blocks_of_job(i64 items, i64 all_items, i64 per_block, i64 most_blocks) {
+  const i64 share = most_blocks * items / std::max<i64>(all_items, 1);
+  return std::clamp<i64>(ceil_div(items, per_block), 1, std::max<i64>(share, 1));
+}
+
 /// Rounds `blocks` up to a multiple of the cluster size.
 constexpr i64 whole_clusters(i64 blocks, i32 cluster) { return ceil_div(blocks, cluster) * cluster; }
 

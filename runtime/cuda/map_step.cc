@@ -1,6 +1,5 @@
 #include "runtime/cuda/map_step.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace minuet {
@@ -19,8 +18,8 @@ UniqueParams into(const Coords& coords, u32* status) {
   return unique;
 }
 
-CompactedPairs pairs_of(const PairsRequest& request) {
-  CompactedPairs pairs = {};
+PairsJob pairs_of(const PairsRequest& request) {
+  PairsJob pairs = {};
   pairs.volume = 1;
   if (const MapView* const map = request.map) {
     pairs.map = map->rows;
@@ -361,16 +360,14 @@ llvm::Error MapStep::compact_pairs(llvm::ArrayRef<PairsRequest> requests) {
   while (!requests.empty()) {
     CompactPairsParams params = {};
     i64 all_entries = 0, blocks = 0;
-    for (const PairsRequest& request : requests.take_front(kMostCompactedMaps)) {
-      CompactedPairs& pairs = params.maps[params.count++] = pairs_of(request);
+    for (const PairsRequest& request : requests.take_front(kMostPairsJobs)) {
+      PairsJob& pairs = params.jobs[params.count++] = pairs_of(request);
       all_entries += pairs.volume * pairs.queries;
     }
-    // Each map gets blocks in proportion to its size, so that all maps end at about the same time.
-    for (CompactedPairs& pairs : llvm::MutableArrayRef(params.maps, params.count)) {
-      const i64 entries = pairs.volume * pairs.queries;
+    for (PairsJob& pairs : llvm::MutableArrayRef(params.jobs, params.count)) {
       pairs.first_block = static_cast<i32>(blocks);
-      blocks += std::clamp<i64>(ceil_div(entries, map32_.compact_pairs.needs.threads), 1,
-                                std::max<i64>(1, most_blocks * entries / std::max<i64>(1, all_entries)));
+      blocks += blocks_of_job(pairs.volume * pairs.queries, all_entries, map32_.compact_pairs.needs.threads,
+                              most_blocks);
     }
     requests = requests.drop_front(params.count);
     MINUET_TRY(launcher_.launch(map32_.compact_pairs, blocks, params));

@@ -112,7 +112,8 @@ std::string BackwardSteps::output_name(std::size_t number) const {
 }
 
 llvm::Error BackwardSteps::start() {
-  // Only the gradients of parameters read the lists, which need no parameters.
+  // Only the gradients of weights read the lists, and making them reads no weights. So the branch makes them
+  // while the chain converts the weights.
   if (pass_.has_branches) MINUET_TRY(execution_.engine().begin_branch());
   MINUET_TRY(list_pairs());
   MINUET_TRY(list_steps());

@@ -95,18 +95,15 @@ class ChainSearch {
 /// smaller one waits more often.
 constexpr i32 kLeastGroupWeights = 2, kMostGroupWeights = 8;
 
-/// Returns how many weights the next group has, after `done` of `all` weights. The first groups are small, so
-/// that the branch begins soon, and so are the last ones, which have nothing to run beside once the chain has
-/// ended.
-i32 group_weights(i32 done, i32 all) {
-  return std::clamp(std::min(done, (all - done) / 2), kLeastGroupWeights, kMostGroupWeights);
-}
-
 bool is_in_branch(const PassStep& step) {
   return step.kind == StepKind::ParameterGradient || step.kind == StepKind::AffineGradient;
 }
 
 }  // namespace
+
+i32 group_weights(i32 done, i32 all) {
+  return std::clamp(std::min(done, (all - done) / 2), kLeastGroupWeights, kMostGroupWeights);
+}
 
 void divide_into_branches(ForwardPass& pass) {
   const ChainSearch search(pass);

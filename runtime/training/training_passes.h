@@ -171,5 +171,9 @@ llvm::Expected<BackwardPass> make_backward_pass(TrainingPasses& passes, const Tu
 void divide_into_branches(ForwardPass& pass);
 /// Moves the gradients of parameters into branches beside the other steps.
 void divide_into_branches(BackwardPass& pass);
+/// Returns how many weights the next group of divide_into_branches(BackwardPass&) has, after `done` of `all`
+/// weights. The first groups are small, so that the branch begins soon. So are the last ones, because nothing
+/// runs beside them after the chain's end. Small groups also need less memory.
+i32 group_weights(i32 done, i32 all);
 
 }  // namespace minuet

@@ -68,7 +68,7 @@ TEST(CompactPairs, OrderedByOffsetThenQuery) {
       std::vector<i32> sources = poisoned<i32>(expected_sources.size()), targets = sources;
       CompactPairsParams params = {};
       params.count = 1;
-      CompactedPairs& pairs = params.maps[0];
+      PairsJob& pairs = params.jobs[0];
       pairs.map = map.data();
       pairs.positions = positions.data();
       pairs.queries = one.queries;
@@ -103,8 +103,8 @@ struct NumberedList {
     list = poisoned<i32>(expected.size());
   }
 
-  CompactedPairs params(i32 first_block) {
-    CompactedPairs pairs = {};
+  PairsJob params(i32 first_block) {
+    PairsJob pairs = {};
     pairs.first_block = first_block;
     pairs.map = map.data();
     pairs.positions = positions.data();
@@ -138,7 +138,7 @@ TEST(CompactPairs, ListsNumberedPairsUpToACapacity) {
       NumberedList list(one, fits);
       CompactPairsParams params = {};
       params.count = 1;
-      params.maps[0] = list.params(0);
+      params.jobs[0] = list.params(0);
       shim::launch(&compact_pairs<CompactPairsSpec{32}>, params, {.blocks = 2, .threads = 32});
       list.expect_listed();
     }
@@ -148,17 +148,17 @@ TEST(CompactPairs, ListsNumberedPairsUpToACapacity) {
 /// Each map has blocks of its own, one or more.
 TEST(CompactPairs, ListsSeveralMapsAtOnce) {
   std::vector<NumberedList> lists;
-  while (lists.size() < kMostCompactedMaps) {
+  while (lists.size() < kMostPairsJobs) {
     for (const Case& one : kCases) lists.emplace_back(one, lists.size() % 2 == 0);
   }
   CompactPairsParams params = {};
   i32 blocks = 0;
-  for (i32 i = 0; i < kMostCompactedMaps; ++i) {
-    params.maps[params.count++] = lists[static_cast<std::size_t>(i)].params(blocks);
+  for (i32 i = 0; i < kMostPairsJobs; ++i) {
+    params.jobs[params.count++] = lists[static_cast<std::size_t>(i)].params(blocks);
     blocks += 1 + i % 3;
   }
   shim::launch(&compact_pairs<CompactPairsSpec{32}>, params, {.blocks = blocks, .threads = 32});
-  for (i32 i = 0; i < kMostCompactedMaps; ++i) lists[static_cast<std::size_t>(i)].expect_listed();
+  for (i32 i = 0; i < kMostPairsJobs; ++i) lists[static_cast<std::size_t>(i)].expect_listed();
 }
 
 void expect_tables(const Case& one, i32 direct_offset, int variant) {

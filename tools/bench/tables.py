@@ -196,17 +196,21 @@ def render_steps(results):
 
 
 def precision_rows(result):
-    """Gives a row for each cloud in each round: fp16 at the commit before, fp16 and 8 bits."""
+    """Gives a row for each cloud in each round: fp16 at the commit before, fp16 and 8 bits. A dash marks what was not
+    measured."""
     rounds = {}
     for row in result["rows"]:
-        column = "before" if row["commit"] == result["commit_before"] else row["precision"]
+        column = (row["commit"] == result["commit_before"], row["precision"])
         rounds.setdefault((row["network"], row["cloud"], row["run"], row["round"]), {})[column] = row
+    known = lambda value, form: "-" if value is None else form(value)
+    ratio = lambda above, below: f"{above / below:.3f}" if above and below else "-"
     for (network, cloud, run, number), found in sorted(rounds.items()):
         before, now, small = (found[column]["graph_ms"]["median"] if column in found else None
-                              for column in ("before", "fp16", "int8"))
-        yield (network, cloud, count(found["fp16"]["voxels"]), found["fp16"]["commit"], f"{run}.{number}",
-               milliseconds(before), milliseconds(now), f"{now / before:.3f}",
-               *((milliseconds(small), f"{small / now:.3f}") if small else ("-", "-")))
+                              for column in ((True, "fp16"), (False, "fp16"), (False, "int8")))
+        newest = next(row for column, row in sorted(found.items()))
+        yield (network, cloud, count(newest["voxels"]), newest["commit"], f"{run}.{number}",
+               known(before, milliseconds), known(now, milliseconds), ratio(now, before), known(small, milliseconds),
+               ratio(small, now))
 
 
 def render_precisions(results):
@@ -215,7 +219,7 @@ def render_precisions(results):
         lines += ["", f"{result['device']}, driver {result['driver']}, {result['toolkit']}; before: commit "
                       f"{result['commit_before']}:", ""]
         lines += table(("network", "cloud", "voxels", "commit", "run and round", "fp16 before, ms", "fp16, ms",
-                        "of fp16 before", "8 bits, ms", "of fp16"), precision_rows(result))
+                        "fp16 / before", "8 bits, ms", "8 bits / fp16"), precision_rows(result))
     return "\n".join(lines) + "\n"
 
 

@@ -21,8 +21,9 @@ constexpr i32 kMostCachedColumns = 64;
 constexpr i64 kMostCachedBytes = 256 << 10;
 // A layer has few input channels if an input row has at most this many bytes.
 constexpr i32 kFewInputBytes = 64;
-// A layer with so few 8-bit input channels keeps several steps of input in flight.
-constexpr i32 kFewIntegerInputs = 32;
+// A layer with at most kFewIntegers 8-bit input channels keeps more steps of input in flight. A step of at
+// most kShortIntegers 8-bit channels is short.
+constexpr i32 kFewIntegers = 32, kShortIntegers = 64;
 // A step of the reduction holds at most this many bytes of an input row in registers, for 8-bit and 16-bit
 // types and for 32-bit types.
 constexpr i32 kMostStep = 256, kMostWideStep = 128;
@@ -107,7 +108,8 @@ bool has_one_offset(const ConvolutionProblem& problem) {
 }
 
 bool may_stage_rows(const FusedSpec& spec, const ConvolutionProblem& problem) {
-  return spec.volume >= kFewOffsets && mask_words(spec.volume) == 1 && !has_one_offset(problem);
+  return !folds_offsets(spec.io, spec.in_channels) && spec.volume >= kFewOffsets &&
+         mask_words(spec.volume) == 1 && !has_one_offset(problem);
 }
 
 void fit_stages_and_blocks(FusedSpec& spec) {
@@ -174,10 +176,10 @@ void choose_few_channels(FusedSpec& spec, const ConvolutionProblem& problem, i64
 }
 
 /// Adapts the Spec of a layer that has few 8-bit input channels and reads its weights through the cache.
-/// Warps stage row numbers, except where the number of rows is such that the other warps hide the waits for
-/// them.
+/// Warps stage row numbers if there are few rows, or kVeryManyRows or more. Between these, other warps hide
+/// the waits for row numbers.
 void choose_few_integers(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
-  const bool is_short = spec.step <= kFewIntegerInputs;
+  const bool is_short = spec.step <= kFewIntegers;
   spec.prefetch = is_short ? 4 : 2;
   if (!may_stage_rows(spec, problem)) return;
   if (rows == 0 || rows >= kVeryManyRows) {
@@ -209,11 +211,12 @@ bool suits_cache(const FusedSpec& spec, i64 rows) {
   return is_head && (rows == 0 || rows >= kManyRows / 2);
 }
 
-/// Lets the warps of small blocks stage row numbers if a step multiplies whole input rows. Steps of few 8-bit
-/// channels, and of 16-bit channels if there are very few rows, take too little time to make up for it.
+/// Lets the warps of small blocks stage row numbers if a step multiplies whole input rows. Short steps of
+/// 8-bit channels take too little time to make up for it, and so do layers of 16-bit channels with very few
+/// rows.
 void choose_staged_shares(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   const i32 element = dtype_bytes(spec.io);
-  const bool is_long = element == 1 ? spec.step > kFewInputBytes : element == 2 && rows >= kVeryFewRows;
+  const bool is_long = element == 1 ? spec.step > kShortIntegers : element == 2 && rows >= kVeryFewRows;
   if (!is_long || spec.in_channels > spec.step || spec.volume <= kFewOffsets ||
       !may_stage_rows(spec, problem))
     return;

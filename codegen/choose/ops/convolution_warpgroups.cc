@@ -21,15 +21,20 @@ i32 choose_warpgroup_stages(const FusedSpec& spec) {
 
 namespace {
 
-/// A block of warpgroups computes at most this many columns.
-constexpr i32 kWideColumns = 128;
+// The following limits were measured on an H200 (specs_minkunet42.json of tools/bench/results).
+constexpr i32 kWideColumns = 128;  // A block of warpgroups computes at most this many columns.
+constexpr i32 kManyInputs = 256;   // A row with this many input channels is read in several steps.
+// With at least this many rows, 8-bit layers have many blocks for each multiprocessor.
+constexpr i64 kManyIntegerRows = 1 << 16;
+// An 8-bit step is short with at most kShortIntegerStep channels, and long with more than kLongIntegerStep.
+constexpr i32 kShortIntegerStep = 96, kLongIntegerStep = 128;
 
 /// Returns the number of waves in which the blocks run. A wave is a block on each multiprocessor.
 i64 waves_of(const FusedSpec& spec, i64 rows) {
   return (fused_blocks(spec, rows) + kMultiprocessors - 1) / kMultiprocessors;
 }
 
-/// Returns true if blocks that read whole rows keep nearly all multiprocessors busy, and few of them twice.
+/// Returns true if there are 0.75 to 1.25 blocks for each multiprocessor, and each step reads a whole row.
 bool fills_one_wave(const FusedSpec& spec, i64 rows) {
   const i64 blocks = fused_blocks(spec, rows);
   return spec.in_channels <= spec.step && blocks > kMultiprocessors * 3 / 4 &&
@@ -51,6 +56,36 @@ void choose_short_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64
   }
 }
 
+/// Chooses blocks for 8-bit channels, whose products take less time, so that the blocks wait more for loads.
+void choose_integer_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+  const bool has_one_mask = mask_words(spec.volume) == 1;
+  // If one block computes all output channels, no other block reads its rows. Larger blocks then have more
+  // loads in flight.
+  const bool reads_alone =
+      spec.columns > kMostColumns && spec.out_channels <= spec.columns && spec.volume > kFewOffsets;
+  if (warpgroup_registers(spec) <= 128 && !reads_alone) {
+    // A warp that only copies weights pays if a block has one warpgroup. With many rows, a fourth block in
+    // its place hides more loads.
+    const i64 many = spec.step <= kShortIntegerStep ? kManyIntegerRows : kVeryManyRows;
+    const bool has_fourth =
+        spec.columns <= kMostColumns && spec.volume >= kFewOffsets && has_one_mask && rows >= many;
+    if (!has_fourth) spec.weights = WeightRoad::BulkCopy;
+    spec.blocks = has_fourth ? 4 : 3;
+    spec.warps = 4;
+    return;
+  }
+  spec.blocks = 1;
+  spec.warps = 12;
+  if (spec.volume <= kFewOffsets) {
+    if (rows != 0) choose_short_blocks(spec, problem, rows);
+    return;
+  }
+  FusedSpec shorter = spec;
+  shorter.warps = 8;
+  if (fills_one_wave(shorter, rows)) spec = shorter;
+  if (spec.step <= kLongIntegerStep && has_one_mask && rows >= kManyIntegerRows) spec.warps = 16;
+}
+
 /// Chooses blocks that fill a multiprocessor's registers. In the comments of this function, a wave is the
 /// blocks that all multiprocessors run at once.
 void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
@@ -63,22 +98,13 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
   spec.prefetch = 1;
   spec.early_loads = true;
   const i32 registers = warpgroup_registers(spec);
-  // One group of many columns reads each row once, so that larger blocks have more loads in flight.
-  const bool is_single =
-      spec.columns > kMostColumns && spec.out_channels <= spec.columns && spec.volume > kFewOffsets;
   if (registers <= 96) {
     spec.blocks = mask_words(spec.volume) == 1 ? 5 : 4;
     spec.warps = 4;
-  } else if (registers <= 128 && is_integer(spec.io) && !is_single) {
-    // A warp that only copies weights pays if a block has one warpgroup. If there are many rows, a fourth
-    // block in its place hides more loads.
-    const bool has_four = spec.columns <= kMostColumns &&
-                          rows >= (spec.step <= kMostColumns ? 2 * kMostStagedRows : kVeryManyRows);
-    if (!has_four) spec.weights = WeightRoad::BulkCopy;
-    spec.blocks = has_four ? 4 : 3;
-    spec.warps = 4;
-  } else if (registers <= 128 && !is_integer(spec.io)) {
-    // With very many rows, blocks of one warpgroup hide more loads than a long ring of weights does.
+  } else if (is_integer(spec.io)) {
+    choose_integer_blocks(spec, problem, rows);
+  } else if (registers <= 128) {
+    // With very many rows, four blocks of one warpgroup hide more loads than two with a longer ring.
     const bool has_four = spec.columns <= kMostColumns && spec.volume > kFewOffsets && rows >= kVeryManyRows;
     spec.blocks = has_four ? 4 : 2;
     spec.warps = has_four ? 4 : 8;
@@ -87,25 +113,18 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
     spec.warps = 12;
     if (rows != 0 && spec.volume <= kFewOffsets) choose_short_blocks(spec, problem, rows);
   }
-  // Large blocks of 8-bit channels wait for loads, which more warps hide, or shorter blocks on all
-  // multiprocessors.
-  if (is_integer(spec.io) && spec.blocks == 1 && spec.volume > kFewOffsets) {
-    FusedSpec shorter = spec;
-    shorter.warps = 8;
-    if (fills_one_wave(shorter, rows)) spec = shorter;
-    if (spec.step <= kWideColumns && rows >= 2 * kMostStagedRows) spec.warps = 16;
-  }
   spec.stages = choose_warpgroup_stages(spec);
   const i64 blocks = fused_blocks(spec, rows);
   // If long blocks need two or three waves, shorter blocks fill the last wave better.
-  if (spec.warps == 12 && spec.in_channels >= 256 && blocks >= kMultiprocessors * 3 / 2 &&
+  if (spec.warps == 12 && spec.in_channels >= kManyInputs && blocks >= kMultiprocessors * 3 / 2 &&
       blocks < kMultiprocessors * 3) {
     FusedSpec shorter = spec;
     shorter.warps = 8;
     if (waves_of(shorter, rows) * shorter.warps <= waves_of(spec, rows) * spec.warps) spec = shorter;
   }
   // If the blocks need one to one and a half waves, one wave of larger blocks with shorter steps may suffice.
-  // Blocks of 512 threads have too few registers for a residual.
+  // Blocks of 512 threads have too few registers for 16-bit channels with a residual. For 8-bit channels,
+  // choose_integer_blocks() has decided.
   if (spec.blocks > 1 || spec.residual || is_integer(spec.io) || spec.volume <= kFewOffsets ||
       blocks <= kMultiprocessors || blocks >= kMultiprocessors * 3 / 2)
     return;
@@ -116,11 +135,24 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
   if (fused_blocks(larger, rows) <= kMultiprocessors) spec = larger;
 }
 
-/// Sets `cluster`, the number of blocks that share the same rows, so that fewer multiprocessors are idle. A
-/// wave is the blocks that all multiprocessors run at once. Two blocks share rows if there are fewer blocks
-/// than one and a half waves, or, if several blocks run on a multiprocessor, fewer than three quarters of a
-/// wave. Four blocks share rows if clusters of two fill less than half of the multiprocessors. Each block
-/// must have at least eight steps, and one group of columns whose output it writes. With few offsets, four
+/// Returns the number of blocks that are enough, so that blocks do not share rows. It is one and a half waves
+/// of blocks that are alone on their multiprocessor, and otherwise three quarters of a wave, where a wave is
+/// the blocks that all multiprocessors run at once. The blocks of a shortcut fill the rest of a nearly full
+/// wave, so fewer are enough with a shortcut. So they are for 8-bit channels, whose blocks end soon, and if
+/// there are more output than input channels, because several blocks read the same rows then.
+i64 enough_blocks(const FusedSpec& spec) {
+  const i64 most_of_one = kMultiprocessors * 3 / 4;
+  if (is_integer(spec.io)) return spec.blocks == 3 ? kMultiprocessors : most_of_one;
+  if (spec.shortcut) return spec.in_channels > spec.step ? kMultiprocessors : most_of_one;
+  const bool widens = spec.out_channels > std::max(spec.columns, spec.in_channels);
+  if (spec.blocks == 1 && widens) return most_of_one;
+  return i64{kMultiprocessors} * std::clamp(spec.blocks, 2, 4) * 3 / 4;
+}
+
+/// Sets `cluster`, the number of blocks that share the same rows, so that fewer multiprocessors are idle. Two
+/// blocks share rows if there are fewer than enough_blocks(). Four blocks share rows if clusters of two fill
+/// less than half of the multiprocessors, or a third with 8-bit channels. Each block must have at least eight
+/// steps, or six of 8-bit channels, and one group of columns whose output it writes. With few offsets, four
 /// steps suffice if half as many blocks would already be kFewestBlocks, and if all blocks run at once with at
 /// most two on each multiprocessor.
 void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
@@ -130,31 +162,20 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
   const auto fits = [&](i32 cluster) {
     const bool is_short =
         spec.volume <= kFewOffsets && alone * cluster / 2 >= kFewestBlocks && alone * cluster <= at_once;
-    // Steps of 8-bit channels are shorter, so fewer of them suffice for four blocks.
     const i32 least_steps = is_short ? 4 : is_integer(spec.io) ? 6 : 8;
     return rows != 0 && cluster <= groups && cluster * least_steps <= fused_steps(spec) &&
            !has_one_offset(problem);
   };
-  const i64 wave = kMultiprocessors * std::clamp(spec.blocks, 2, 4);
   // If several blocks run on a multiprocessor, no registers are left for masks of several words. If two
   // blocks run on it, none are left for a residual.
   const bool has_registers =
       spec.blocks == 1 || (mask_words(spec.volume) == 1 && !(spec.blocks == 2 && spec.residual));
-  // The blocks of a shortcut fill the rest of a nearly full wave, so the limit is lower with a shortcut.
-  const bool has_parts = spec.in_channels > spec.step;
-  // Several groups of columns are computed by blocks of their own, which read the same rows already.
-  const bool has_columns = !spec.shortcut && spec.blocks == 1 && spec.out_channels > spec.columns;
-  // Blocks of 8-bit channels end sooner, so they share rows only if they leave multiprocessors idle.
-  const i64 most = is_integer(spec.io) && spec.blocks == 3 ? kMultiprocessors
-                   : is_integer(spec.io)                   ? kMultiprocessors * 3 / 4
-                   : has_columns                           ? kMultiprocessors * 3 / 4
-                   : !spec.shortcut                        ? wave * 3 / 4
-                   : has_parts                             ? kMultiprocessors
-                                                           : kMultiprocessors * 3 / 4;
-  // If choose_warpgroup_blocks() chose 16 warps or 3 blocks, it has already filled the GPU.
-  const bool is_full = spec.warps == 16 || (spec.blocks == 3 && !is_integer(spec.io));
-  const bool is_tiny = spec.blocks == 3 && alone < kFewestBlocks;
-  if (is_full || is_tiny || !has_registers || !fits(2) || fused_blocks(spec, rows) >= most) return;
+  // If choose_warpgroup_blocks() chose 16 warps or 3 blocks, it has already filled the GPU. 3 blocks of 8-bit
+  // channels are also chosen for few rows, but if they are very few, smaller blocks follow
+  // (choose_warpgroups).
+  const bool is_full =
+      spec.warps == 16 || (spec.blocks == 3 && (!is_integer(spec.io) || alone < kFewestBlocks));
+  if (is_full || !has_registers || !fits(2) || alone >= enough_blocks(spec)) return;
   spec.cluster = 2;
   // Clusters and shortcuts need a few more registers, so one block fewer runs on a multiprocessor. The
   // smallest blocks keep their number if they have no shortcut and at least two of them run on each
@@ -189,7 +210,8 @@ void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 
   if (spec.volume <= kFewOffsets || !may_stage_rows(spec, problem)) return;
   const bool is_narrow = warpgroup_registers(spec) <= 96;
   if (spec.blocks == 4 && !is_narrow) return;
-  const bool is_wide = !is_integer(spec.io) && spec.in_channels >= 2 * kWideColumns && rows >= kVeryManyRows;
+  const bool has_many_parts =
+      !is_integer(spec.io) && spec.in_channels >= kManyInputs && !spec.shortcut && rows >= kVeryManyRows;
   if (spec.blocks > 1) {
     FusedSpec three = spec;
     three.weights = WeightRoad::BulkCopy;
@@ -202,8 +224,8 @@ void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 
                                                    : rows < kMostStagedRows;
     if (rows == 0 || !suits_three) return;
     if (is_narrow || (spec.cluster == 1 && spec.columns <= kMostColumns)) spec = three;
-  } else if (is_wide || (spec.columns <= kMostColumns && rows >= 2 * kMostStagedRows)) {
-    if (spec.warps == 12 && spec.cluster == 1 && (is_wide || rows < kVeryManyRows)) {
+  } else if (has_many_parts || (spec.columns <= kMostColumns && rows >= 2 * kMostStagedRows)) {
+    if (spec.warps == 12 && spec.cluster == 1 && (has_many_parts || rows < kVeryManyRows)) {
       spec.warps = 4;
       spec.blocks = 3;
       spec.stages = 2;
@@ -213,12 +235,9 @@ void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 
   spec.staged_rows = true;
   // Loads of a row's later parts need no row number, so they can wait for the products of the step before.
   // So can all loads of 8-bit rows if other blocks hide them, or if the blocks are few.
-  const bool has_parts = spec.in_channels > spec.step && rows < kVeryManyRows;
-  if (has_parts || (is_integer(spec.io) && (spec.blocks > 1 || spec.cluster > 1))) spec.early_loads = false;
+  const bool reads_parts = spec.in_channels > spec.step && rows < kVeryManyRows;
+  if (reads_parts || (is_integer(spec.io) && (spec.blocks > 1 || spec.cluster > 1))) spec.early_loads = false;
   spec.stages = choose_warpgroup_stages(spec);
-  // With many rows of many channels, one more stage of weights is worth more than the level-1 cache.
-  const bool is_deep = has_parts && !is_integer(spec.io) && spec.in_channels >= 2 * kWideColumns;
-  if (is_deep && spec.blocks == 1 && rows >= 2 * kMostStagedRows) ++spec.stages;
 }
 
 /// Lets each step multiply whole input rows of up to 256 channels if blocks of eight warps leave enough
@@ -230,7 +249,7 @@ void choose_whole_rows(FusedSpec& spec, i64 rows) {
     return;
   FusedSpec whole = spec;
   whole.warps = 8;
-  whole.step = spec.in_channels;
+  whole.step = equal_parts(spec.in_channels, step_granule(spec), kMostWhole);
   whole.prefetch = 1;
   whole.stages = choose_warpgroup_stages(whole);
   const bool is_shorter =

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "codegen/base/arch.h"
-#include "codegen/choose/ops/fused_limits.h"
 
 namespace minuet {
 namespace {
@@ -19,6 +18,8 @@ constexpr i32 kWantedMultiprocessors = 132, kSharedBytesOfMultiprocessor = 227 *
 /// channels than these.
 constexpr i32 kLeastWarpgroupChannels = 17;
 constexpr const char* kWarpgroupArch = "sm_90a";
+/// Kernels with at most this many offsets have smaller tiles.
+constexpr i64 kFewGradientOffsets = 8;
 
 /// Describes how a tile is computed by warpgroups, measured on an H200. A larger tile reads fewer rows again,
 /// and has fewer registers and less shared memory to hide latencies with.
@@ -95,13 +96,13 @@ void set_tiles(WeightGradientCandidate& candidate, const ConvolutionProblem& for
 }
 
 /// Adds the candidates by warpgroups: the largest tile that covers the channels best, in front of those that
-/// serve shorter lists. Kernels with few offsets have short lists, whose time is that of the sums of parts,
-/// and with smaller tiles there are fewer parts.
+/// serve shorter lists. Kernels with few offsets have few pairs for each weight, so that adding up the
+/// partial sums takes much of the time. Smaller tiles need fewer of these.
 void add_warpgroups(std::vector<WeightGradientCandidate>& candidates, const ConvolutionProblem& forward) {
   const i32 inputs = group_inputs(forward), outputs = forward.out_channels / forward.groups;
   const auto tile_of = [&](i32 channels) {
-    return kernel_volume(forward) <= kFewOffsets ? choose_gradient_tile(channels, {32, 64, 96})
-                                                 : choose_gradient_tile(channels, {32, 64, 96, 128});
+    return kernel_volume(forward) <= kFewGradientOffsets ? choose_gradient_tile(channels, {32, 64, 96})
+                                                         : choose_gradient_tile(channels, {32, 64, 96, 128});
   };
   const i32 tile_in = tile_of(inputs);
   i32 tile_out = tile_of(outputs);

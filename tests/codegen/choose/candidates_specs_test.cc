@@ -279,6 +279,31 @@ TEST(FusedChoice, RowNumbersAreStagedWhereNothingElseHidesTheWaits) {
   EXPECT_TRUE(chosen(16, 70000).staged_rows) << "steps are short";
 }
 
+/// One row on each side of what a rule names.
+TEST(FusedChoice, ManyRowsHaveOtherBlocks) {
+  struct Case {
+    i32 in, out;
+    i64 rows;
+    i32 warps, blocks;
+    bool staged_rows;
+  };
+  for (const Case& one : {Case{96, 96, 500000, 8, 2, false},
+                          {96, 96, 1000000, 4, 4, false},
+                          {256, 256, 500000, 12, 1, true},
+                          {256, 256, 1000000, 4, 3, false},
+                          {32, 64, 500000, 2, 12, false},
+                          {32, 64, 1000000, 4, 6, true}}) {
+    const FusedSpec spec =
+        choose_fused(example_problem(one.in, one.out, DType::F16), "sm_90a", one.rows).fused;
+    EXPECT_EQ(std::tuple(spec.warps, spec.blocks, spec.staged_rows),
+              std::tuple(one.warps, one.blocks, one.staged_rows))
+        << one.in << " " << one.out << " " << one.rows;
+  }
+  // Blocks share rows only if they leave many multiprocessors idle, and fewer if they have more columns.
+  EXPECT_EQ(choose_fused(example_problem(128, 128, DType::F16), "sm_90a", 16000).fused.cluster, 2);
+  EXPECT_EQ(choose_fused(example_problem(128, 192, DType::F16), "sm_90a", 16000).fused.cluster, 1);
+}
+
 TEST(FusedChoice, StepsMultiplyWholeRowsWhereBlocksOfEightWarpsAreEnough) {
   const auto chosen = [](i32 in, i32 out, i64 rows) {
     return choose_fused(example_problem(in, out, DType::F16), "sm_90a", rows).fused;
@@ -287,6 +312,7 @@ TEST(FusedChoice, StepsMultiplyWholeRowsWhereBlocksOfEightWarpsAreEnough) {
   EXPECT_EQ(chosen(256, 256, 7900).step, 256);
   EXPECT_EQ(chosen(256, 256, 7900).warps, 8);
   EXPECT_EQ(chosen(192, 128, 6400).step, 192);
+  EXPECT_EQ(chosen(144, 112, 2000).step, 160) << "a multiple of what a product takes";
   // One wave of twelve warps stays.
   EXPECT_EQ(chosen(256, 256, 2900).step, 128);
   EXPECT_EQ(chosen(256, 256, 2900).warps, 12);
@@ -380,11 +406,13 @@ TEST(FusedChoice, WarpgroupsHaveACandidateForEveryRange) {
 TEST(FusedChoice, WhatIsChosenIsValid) {
   for (const auto kind :
        {ConvolutionKind::Submanifold, ConvolutionKind::Strided, ConvolutionKind::Transposed}) {
-    for (const DType dtype : {DType::F16, DType::F32}) {
-      for (const i32 in : {1, 8, 12, 16, 33, 64, 257, 1024}) {
-        for (const i32 out : {3, 16, 24, 80, 96, 176, 512}) {
+    for (const DType dtype : {DType::F16, DType::F32, DType::U8}) {
+      for (const i32 in : {1, 8, 12, 16, 33, 64, 130, 144, 257, 1024}) {
+        for (const i32 out : {3, 16, 24, 80, 96, 112, 512}) {
           for (const i32 edge : {1, 2, 3, 5}) {
-            ConvolutionProblem problem = example_problem(in, out, dtype);
+            const bool has_integers = dtype == DType::U8;
+            ConvolutionProblem problem = example_problem(in, out, has_integers ? DType::F16 : dtype);
+            if (has_integers) problem.input_type = problem.output_type = problem.shortcut_type = dtype;
             problem.kind = kind;
             problem.kernel_size = {edge, edge, edge, 1};
             problem.shortcut = in != out && !problem.residual;

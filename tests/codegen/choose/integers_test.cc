@@ -22,7 +22,7 @@ TEST(Integers, EverySizeHasASpec) {
   for (const DType type : {DType::U8, DType::S8}) {
     for (const i32 in : {1, 3, 4, 16, 17, 32, 48, 64, 80, 96, 128, 160, 192, 256, 1000, 4096}) {
       for (const i32 out : {1, 8, 24, 32, 96, 100, 128, 1024, 65536}) {
-        for (const i64 rows : {0, 100, 5000, 20000, 1000000}) {
+        for (const i64 rows : {0, 100, 5000, 20000, 100000, 1000000}) {
           for (const char* arch : {"sm_80", "sm_90a", "compute_120"}) {
             for (const int turn : {0, 1, 2}) {
               ConvolutionProblem problem = integer_problem(in, out, type);
@@ -41,6 +41,42 @@ TEST(Integers, EverySizeHasASpec) {
         }
       }
     }
+  }
+}
+
+/// Specs on both sides of the numbers of rows that the rules name.
+TEST(Integers, BlocksGoByTheRows) {
+  struct Case {
+    i32 in, out;
+    i64 rows;
+    i32 warps, blocks, cluster;
+    WeightRoad weights;
+    bool staged_rows;
+  };
+  constexpr WeightRoad kCached = WeightRoad::Cached, kCopied = WeightRoad::BulkCopy,
+                       kRefilled = WeightRoad::BulkRefill;
+  for (const Case& one : {Case{32, 32, 20000, 4, 5, 1, kCached, true},
+                          {32, 32, 80000, 4, 4, 1, kCached, false},
+                          {32, 32, 1000000, 4, 5, 1, kCached, true},
+                          {8, 32, 1000000, 4, 4, 1, kCached, false},
+                          {96, 96, 50000, 4, 3, 1, kCopied, true},
+                          {96, 96, 80000, 4, 4, 1, kRefilled, false},
+                          {128, 96, 400000, 4, 3, 1, kCopied, true},
+                          {128, 96, 1000000, 4, 4, 1, kRefilled, false},
+                          {128, 128, 8000, 8, 1, 2, kRefilled, true},
+                          {128, 128, 20000, 8, 1, 1, kRefilled, true},
+                          {128, 128, 40000, 12, 1, 1, kRefilled, true},
+                          {128, 128, 80000, 16, 1, 1, kRefilled, true},
+                          {256, 256, 1500, 8, 1, 4, kRefilled, true},
+                          {256, 256, 2900, 8, 1, 2, kRefilled, true},
+                          {128, 256, 2900, 4, 3, 2, kCopied, true},
+                          {128, 256, 20000, 4, 3, 1, kCopied, true}}) {
+    ConvolutionProblem problem = integer_problem(one.in, one.out);
+    problem.residual = false, problem.residual_type.reset();
+    const FusedSpec spec = choose_fused(problem, "sm_90a", one.rows).fused;
+    EXPECT_EQ(std::tuple(spec.warps, spec.blocks, spec.cluster, spec.weights, spec.staged_rows),
+              std::tuple(one.warps, one.blocks, one.cluster, one.weights, one.staged_rows))
+        << one.in << " " << one.out << " " << one.rows << " " << display_name(spec);
   }
 }
 

@@ -105,10 +105,10 @@ TEST(ParameterGradientChoice, ByArchitectureChannelsAndCapacity) {
   EXPECT_EQ(tiles_of(wide.candidate("sm_90a", 200'000)), std::pair(128, 256));
   EXPECT_EQ(tiles_of(gradient_choice(256, 384, 1, DType::F16).candidate("sm_90a", i64{1} << 30)),
             std::pair(128, 128));
-  ParameterGradientProblem short_lists;
-  short_lists.forward = example_problem(256, 96, DType::F16);
-  short_lists.forward.kernel_size = {2, 2, 2, 1};
-  EXPECT_EQ(tiles_of(choose_parameter_gradient(short_lists).candidate("sm_90a", i64{1} << 30)),
+  ParameterGradientProblem few_offsets;
+  few_offsets.forward = example_problem(256, 96, DType::F16);
+  few_offsets.forward.kernel_size = {2, 2, 2, 1};
+  EXPECT_EQ(tiles_of(choose_parameter_gradient(few_offsets).candidate("sm_90a", i64{1} << 30)),
             std::pair(64, 96));
   EXPECT_EQ(tiles_of(gradient_choice(64, 64, 1, DType::TF32).candidate("sm_90a", 1000)).first, 0);
   EXPECT_EQ(tiles_of(gradient_choice(36, 64, 1, DType::F16).candidate("sm_90a", 1000)).first, 0);

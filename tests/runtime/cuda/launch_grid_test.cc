@@ -81,5 +81,15 @@ TEST(LaunchGrid, MostPiecesIsABound) {
   }
 }
 
+TEST(LaunchGrid, JobsHaveBlocksInProportionToTheirItems) {
+  EXPECT_EQ(blocks_of_job(0, 0, 256, 528), 1);
+  EXPECT_EQ(blocks_of_job(0, 1000, 256, 528), 1);
+  EXPECT_EQ(blocks_of_job(257, 257, 256, 528), 2) << "no more than there is work for";
+  EXPECT_EQ(blocks_of_job(1 << 20, 1 << 20, 256, 528), 528);
+  EXPECT_EQ(blocks_of_job(1 << 20, 1 << 21, 256, 528), 264);
+  EXPECT_EQ(blocks_of_job(1000, i64{1} << 40, 256, 528), 1);
+  EXPECT_EQ(blocks_of_job(i64{4096} << 31, i64{16 * 4096} << 31, 256, 32 * 132), 2 * 132) << "no overflow";
+}
+
 }  // namespace
 }  // namespace minuet

@@ -324,6 +324,32 @@ void MapStepTest::check_pairs(const MapView& map, const std::vector<i32>& table,
   EXPECT_TRUE(targets.read<i32>() == to);
 }
 
+/// More lists than a launch makes, of rows that are their own sources.
+TEST_F(MapStepTest, ListsThePairsOfManyMaps) {
+  constexpr i64 kLists = kMostPairsJobs + 3, kMost = 700;
+  TestBuffer pairs(device(), kLists * 3 * kMost * 4), counts(device(), kLists * 4);
+  std::vector<PairsRequest> requests;
+  for (i64 i = 0; i < kLists; ++i) {
+    PairsRequest& request = requests.emplace_back();
+    request.most_queries = i * 37 % (kMost + 1);  // The first list is empty.
+    request.offsets = pairs.as<i32>() + i * 3 * kMost;
+    request.sources = request.offsets + 1, request.targets = request.offsets + 2;
+    request.step = 3;
+    request.capacity = kMost;
+    request.pair_count = counts.as<i32>() + i;
+  }
+  take(engine_->maps().compact_pairs(requests));
+  take(engine_->wait());
+  const std::vector<i32> found = pairs.read<i32>(), numbers = counts.read<i32>();
+  for (i64 i = 0; i < kLists; ++i) {
+    ASSERT_EQ(numbers[i], requests[i].most_queries) << i;
+    for (i32 row = 0; row < numbers[i]; ++row) {
+      const i32* const pair = &found[i * 3 * kMost + 3 * row];
+      ASSERT_EQ(std::tuple(pair[0], pair[1], pair[2]), std::tuple(0, row, row)) << i;
+    }
+  }
+}
+
 TEST_F(MapStepTest, SearchesLikeAMap) {
   u64 seed = 100;
   for (i64 points :

@@ -352,5 +352,21 @@ TEST(ForwardBranches, TheLastBatchNormIsInNone) {
   EXPECT_THAT(steps_with_branches(sum + ", " + block("end")), testing::Contains("("));
 }
 
+/// Groups grow from 2 weights to 8, shrink again, and have all weights.
+TEST(TrainingPasses, GroupsOfWeightsAreSmallAtBothEnds) {
+  const auto groups_of = [](i32 all) {
+    std::vector<i32> groups;
+    for (i32 done = 0; done < all; done += groups.back()) {
+      groups.push_back(std::min(group_weights(done, all), all - done));
+    }
+    return groups;
+  };
+  EXPECT_THAT(groups_of(0), ElementsAre());
+  EXPECT_THAT(groups_of(1), ElementsAre(1));
+  EXPECT_THAT(groups_of(3), ElementsAre(2, 1));
+  EXPECT_THAT(groups_of(8), ElementsAre(2, 2, 2, 2));
+  EXPECT_THAT(groups_of(49), ElementsAre(2, 2, 4, 8, 8, 8, 8, 4, 2, 2, 1));
+}
+
 }  // namespace
 }  // namespace minuet::training_passes_test

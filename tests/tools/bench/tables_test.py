@@ -82,7 +82,7 @@ def graph(commit, precision, median, cloud="os1"):
 
 PRECISIONS = {"device": "a GPU", "driver": "580", "toolkit": "NVRTC 13.0", "commit_before": "abc", "rows": [
     graph("abc", "fp16", 2.0), graph("def", "fp16", 1.6), graph("def", "int8", 1.2), graph("abc", "fp16", 1.0, "room"),
-    graph("def", "fp16", 0.9, "room")]}
+    graph("abc", "int8", 0.8, "room"), graph("def", "fp16", 0.9, "room"), graph("def", "int8", 0.5, "yard")]}
 
 
 class Precisions(unittest.TestCase):
@@ -90,7 +90,8 @@ class Precisions(unittest.TestCase):
         lines = tables.render_precisions([PRECISIONS]).splitlines()
         self.assertEqual(lines[1], "a GPU, driver 580, NVRTC 13.0; before: commit abc:")
         self.assertEqual(lines[5:], ["| unet | os1 | 77,124 | def | 1.2 | 2.00 | 1.60 | 0.800 | 1.20 | 0.750 |",
-                                     "| unet | room | 77,124 | def | 1.2 | 1.00 | 0.900 | 0.900 | - | - |"])
+                                     "| unet | room | 77,124 | def | 1.2 | 1.00 | 0.900 | 0.900 | - | - |",
+                                     "| unet | yard | 77,124 | def | 1.2 | - | - | - | 0.500 | - |"])
 
 
 class Pages(unittest.TestCase):
