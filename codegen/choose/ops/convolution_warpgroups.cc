@@ -137,15 +137,15 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
 
 /// Returns the number of blocks that are enough, so that blocks do not share rows. It is one and a half waves
 /// of blocks that are alone on their multiprocessor, and otherwise three quarters of a wave, where a wave is
-/// the blocks that all multiprocessors run at once. The blocks of a shortcut fill the rest of a nearly full
-/// wave, so fewer are enough with a shortcut. So they are for 8-bit channels, whose blocks end soon, and if
-/// there are more output than input channels, because several blocks read the same rows then.
+/// the blocks that all multiprocessors run at once. Fewer blocks are enough with a shortcut, whose blocks
+/// fill the rest of a nearly full wave; for large blocks of 8-bit channels, which end soon; and for large
+/// blocks of layers with more output than input channels, because several of them read the same rows already.
 i64 enough_blocks(const FusedSpec& spec) {
   const i64 most_of_one = kMultiprocessors * 3 / 4;
-  if (is_integer(spec.io)) return spec.blocks == 3 ? kMultiprocessors : most_of_one;
-  if (spec.shortcut) return spec.in_channels > spec.step ? kMultiprocessors : most_of_one;
+  if (is_integer(spec.io) && spec.blocks == 3) return kMultiprocessors;
   const bool widens = spec.out_channels > std::max(spec.columns, spec.in_channels);
-  if (spec.blocks == 1 && widens) return most_of_one;
+  if (spec.blocks == 1 && (is_integer(spec.io) || (widens && !spec.shortcut))) return most_of_one;
+  if (spec.shortcut) return spec.in_channels > spec.step ? kMultiprocessors : most_of_one;
   return i64{kMultiprocessors} * std::clamp(spec.blocks, 2, 4) * 3 / 4;
 }
 
@@ -234,9 +234,10 @@ void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 
   }
   spec.staged_rows = true;
   // Loads of a row's later parts need no row number, so they can wait for the products of the step before.
-  // So can all loads of 8-bit rows if other blocks hide them, or if the blocks are few.
+  // So can all loads of wide 8-bit rows if other blocks hide them, or if the blocks are few.
   const bool reads_parts = spec.in_channels > spec.step && rows < kVeryManyRows;
-  if (reads_parts || (is_integer(spec.io) && (spec.blocks > 1 || spec.cluster > 1))) spec.early_loads = false;
+  const bool is_hidden = is_integer(spec.io) && !is_narrow && (spec.blocks > 1 || spec.cluster > 1);
+  if (reads_parts || is_hidden) spec.early_loads = false;
   spec.stages = choose_warpgroup_stages(spec);
 }
 
