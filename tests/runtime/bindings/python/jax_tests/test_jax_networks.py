@@ -55,6 +55,31 @@ def test_the_bits_of_the_abi(generator, dtype):
     assert same_bits(infer(parameters, points, x)[0], result)
 
 
+def test_two_networks_in_one_function(generator):
+    """The second one takes the result of the first one, on a pyramid of its own."""
+    capacities = [80] * 5
+    first = sparse.Network("minkunet42", capacities, channels=[8, 8, 8, 8, 16, 16, 8, 8, 8], dtype="float32")
+    second = sparse.Network(
+        "minkunet42", capacities, channels=[16, 8, 8, 8, 8, 8, 8, 8, 16], in_channels=8, dtype="float32"
+    )
+    points = cells(generator, 70)
+    given = values_of(generator, first), values_of(generator, second)
+    x = generator.normal(size=(80, 4)).astype("float32")
+
+    def infer(network, parameters, points, x):
+        cloud = network.pyramid(points)
+        return network(parameters, cloud, x)
+
+    def both(one, two, points, x):
+        return infer(second, two, points, infer(first, one, points, x))
+
+    alone = [jax.jit(lambda *operands, network=network: infer(network, *operands)) for network in (first, second)]
+    result = jax.jit(both)(*given, points, x)
+    assert same_bits(result, alone[1](given[1], points, alone[0](given[0], points, x)))
+    assert np.asarray(result)[:70].any()
+    assert not np.asarray(result)[70:].any()
+
+
 @pytest.mark.parametrize("options", [{}, {"frozen_batch_norms": True}, {"recompute_blocks": True}])
 def test_training_has_the_bits_of_the_abi(generator, options):
     """One jitted step, and the same by minuet.Training."""
