@@ -21,13 +21,8 @@ i32 choose_warpgroup_stages(const FusedSpec& spec) {
 
 namespace {
 
-// The following limits were measured on an H200 (specs_minkunet42.json of tools/bench/results).
-constexpr i32 kWideColumns = 128;  // A block of warpgroups computes at most this many columns.
-constexpr i32 kManyInputs = 256;   // A row with this many input channels is read in several steps.
-// With at least this many rows, 8-bit layers have many blocks for each multiprocessor.
-constexpr i64 kManyIntegerRows = 1 << 16;
-// An 8-bit step is short with at most kShortIntegerStep channels, and long with more than kLongIntegerStep.
-constexpr i32 kShortIntegerStep = 96, kLongIntegerStep = 128;
+// A layer with at least this many input channels has long blocks. They read 16-bit rows in several steps.
+constexpr i32 kManyInputs = 256;
 
 /// Returns the number of waves in which the blocks run. A wave is a block on each multiprocessor.
 i64 waves_of(const FusedSpec& spec, i64 rows) {
@@ -57,7 +52,10 @@ void choose_short_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64
 }
 
 /// Chooses blocks for 8-bit channels, whose products take less time, so that the blocks wait more for loads.
+/// The limits were measured on an H200 (specs_minkunet42.json of tools/bench/results).
 void choose_integer_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+  constexpr i64 kManyBlocksRows = 1 << 16;         // So many rows are many blocks for each multiprocessor.
+  constexpr i32 kShortStep = 96, kMostStep = 128;  // Limit steps for a fourth block, and for 16 warps.
   const bool has_one_mask = mask_words(spec.volume) == 1;
   // If one block computes all output channels, no other block reads its rows. Larger blocks then have more
   // loads in flight.
@@ -66,7 +64,7 @@ void choose_integer_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i
   if (warpgroup_registers(spec) <= 128 && !reads_alone) {
     // A warp that only copies weights pays if a block has one warpgroup. With many rows, a fourth block in
     // its place hides more loads.
-    const i64 many = spec.step <= kShortIntegerStep ? kManyIntegerRows : kVeryManyRows;
+    const i64 many = spec.step <= kShortStep ? kManyBlocksRows : kVeryManyRows;
     const bool has_fourth =
         spec.columns <= kMostColumns && spec.volume >= kFewOffsets && has_one_mask && rows >= many;
     if (!has_fourth) spec.weights = WeightRoad::BulkCopy;
@@ -83,17 +81,18 @@ void choose_integer_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i
   FusedSpec shorter = spec;
   shorter.warps = 8;
   if (fills_one_wave(shorter, rows)) spec = shorter;
-  if (spec.step <= kLongIntegerStep && has_one_mask && rows >= kManyIntegerRows) spec.warps = 16;
+  if (spec.step <= kMostStep && has_one_mask && rows >= kManyBlocksRows) spec.warps = 16;
 }
 
 /// Chooses blocks that fill a multiprocessor's registers. In the comments of this function, a wave is the
 /// blocks that all multiprocessors run at once.
 void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+  constexpr i32 kWarpgroupColumns = 128;
   spec.unit = MmaUnit::Warpgroup;
   const i32 piece = step_granule(spec);
   spec.weights = WeightRoad::BulkRefill;
   spec.step = equal_parts(spec.in_channels, piece, 8 * fused_granule(spec.io));
-  spec.columns = equal_parts(spec.out_channels, kTile, kWideColumns);
+  spec.columns = equal_parts(spec.out_channels, kTile, kWarpgroupColumns);
   spec.row_tiles = 2;
   spec.prefetch = 1;
   spec.early_loads = true;
@@ -135,11 +134,11 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
   if (fused_blocks(larger, rows) <= kMultiprocessors) spec = larger;
 }
 
-/// Returns the number of blocks that are enough, so that blocks do not share rows. It is one and a half waves
-/// of blocks that are alone on their multiprocessor, and otherwise three quarters of a wave, where a wave is
-/// the blocks that all multiprocessors run at once. Fewer blocks are enough with a shortcut, whose blocks
-/// fill the rest of a nearly full wave; for large blocks of 8-bit channels, which end soon; and for large
-/// blocks of layers with more output than input channels, because several of them read the same rows already.
+/// Returns how many blocks keep the GPU busy enough, so that blocks need not share rows. A wave is the blocks
+/// that all multiprocessors run at once. Three quarters of a wave are enough, or one and a half waves if each
+/// block is alone on its multiprocessor. Fewer blocks are enough in three cases: with a shortcut, whose
+/// blocks fill the rest of a nearly full wave; for large blocks of 8-bit channels, which end soon; and for
+/// large blocks of layers with more output than input channels, several of which read the same rows anyway.
 i64 enough_blocks(const FusedSpec& spec) {
   const i64 most_of_one = kMultiprocessors * 3 / 4;
   if (is_integer(spec.io) && spec.blocks == 3) return kMultiprocessors;
@@ -204,8 +203,8 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
 /// offset. Blocks that are alone on their multiprocessor stage them, because nothing else hides these waits.
 /// If several blocks run on it, they stage them only where three blocks do, of which each has one warpgroup
 /// and a warp that copies weights: blocks of few registers where nearly all of them run at once, and others
-/// below kMostStagedRows, or kVeryManyRows with 8-bit channels. Large blocks of few columns and many rows, or
-/// of many input channels and very many rows, become three blocks without staging.
+/// below kMostStagedRows, or kVeryManyRows with 8-bit channels. Large blocks become three blocks without
+/// staging if they have few columns and many rows, or many input channels and very many rows.
 void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   if (spec.volume <= kFewOffsets || !may_stage_rows(spec, problem)) return;
   const bool is_narrow = warpgroup_registers(spec) <= 96;

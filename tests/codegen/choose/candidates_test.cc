@@ -130,7 +130,7 @@ TEST(Candidates, FusedKernelsGoByTheRows) {
       const std::vector<Candidate> candidates =
           llvm::cantFail(convolution_candidates(problem, "sm_90a", nullptr, Dataflow::Fused, kByWarps));
       expect_kernels_by_rows(candidates, problem);
-      // Of few rows, of many, between them, and of very many rows: each is a kernel to compile.
+      // There is a kernel for few rows, for many rows, for rows between them, and for very many rows.
       const bool has_between = columns >= 1024 || channels == 64 || (channels != 8 && columns >= 64);
       const bool has_very_many = channels == 16 && columns == 64;
       EXPECT_EQ(candidates.size(), columns == 65536 ? 1u
