@@ -258,6 +258,19 @@ struct PairsRequest {
   i64 step = 1;
   i64 capacity = 0;           // Counts the pairs that the arrays have room for. Further pairs are dropped.
   i32* pair_count = nullptr;  // Receives the number of all pairs. It may be null.
+
+  /// Returns a request that writes the offset, the source row and the query row of each pair side by side, as
+  /// [most, 3] numbers. No pair is written if `most` is 0, and `pairs` may be null then.
+  static PairsRequest side_by_side(i32* pairs, i64 most, i32* pair_count) {
+    PairsRequest request;
+    request.offsets = pairs;
+    request.sources = pairs ? pairs + 1 : nullptr;
+    request.targets = pairs ? pairs + 2 : nullptr;
+    request.step = 3;
+    request.capacity = most;
+    request.pair_count = pair_count;
+    return request;
+  }
 };
 
 /// Declares the operations of the Map step. MapStep (runtime/cuda/map_step.h) and CpuEngine

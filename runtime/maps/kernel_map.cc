@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "runtime/maps/coordinate_set.h"
 
@@ -209,18 +210,12 @@ llvm::Error KernelMap::check_serves(const WindowProblem& problem, const char* op
 
 /// Returns a request that lists the pairs as [capacity][3] numbers.
 PairsRequest KernelMap::pairs_request(i32* pairs, i64 capacity, i32* count) const {
-  PairsRequest request;
+  PairsRequest request = PairsRequest::side_by_side(pairs, capacity, count);
   request.map = &view();
   request.most_queries = view().queries;
   request.source_numbers = fine().source_row();
   request.query_numbers = coarse().source_row();
-  // No pair is written if the capacity is 0, and `pairs` may be null then.
-  request.offsets = pairs;
-  request.sources = pairs ? pairs + (transposed_ ? 2 : 1) : nullptr;
-  request.targets = pairs ? pairs + (transposed_ ? 1 : 2) : nullptr;
-  request.step = 3;
-  request.capacity = capacity;
-  request.pair_count = count;
+  if (transposed_) std::swap(request.sources, request.targets);
   return request;
 }
 

@@ -391,19 +391,12 @@ PairsRequest PlacedPyramid::pairs_request(i32 map, i32* pairs, i64 capacity, i32
   const auto numbers_of = [&](i32 level) {
     return level == 0 && !in_set_order ? maps_.source_row() : nullptr;
   };
-  PairsRequest request;
+  PairsRequest request = PairsRequest::side_by_side(pairs, capacity, count);
   request.map = &maps_.map(map);
   request.query_count = maps_.count(spec.coarse);
   request.most_queries = pyramid_->capacity(spec.coarse);
   request.source_numbers = numbers_of(spec.fine);
   request.query_numbers = numbers_of(spec.coarse);
-  // No pair is written if the capacity is 0, and `pairs` may be null then.
-  request.offsets = pairs;
-  request.sources = pairs ? pairs + 1 : nullptr;
-  request.targets = pairs ? pairs + 2 : nullptr;
-  request.step = 3;
-  request.capacity = capacity;
-  request.pair_count = count;
   return request;
 }
 

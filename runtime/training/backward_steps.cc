@@ -129,7 +129,7 @@ llvm::Error BackwardSteps::list_pairs() {
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     if (pairs_[i].is_needed) requests.push_back(pairs_request(static_cast<i32>(i)));
   }
-  return requests.empty() ? llvm::Error::success() : execution_.engine().maps().compact_pairs(requests);
+  return execution_.engine().maps().compact_pairs(requests);
 }
 
 PairsRequest BackwardSteps::pairs_request(i32 map) {
@@ -139,15 +139,9 @@ PairsRequest BackwardSteps::pairs_request(i32 map) {
     return execution_.placed_pyramid().pairs_request(number, list.pairs, list.most, list.count,
                                                      /*in_set_order=*/true);
   }
-  PairsRequest request;
+  PairsRequest request = PairsRequest::side_by_side(list.pairs, list.most, list.count);
   request.query_count = execution_.level(pass_.program.maps[map].coarse).count;
   request.most_queries = list.most;
-  request.offsets = list.pairs;
-  request.sources = list.pairs + 1;
-  request.targets = list.pairs + 2;
-  request.step = 3;
-  request.capacity = list.most;
-  request.pair_count = list.count;
   return request;
 }
 

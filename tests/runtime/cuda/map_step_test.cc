@@ -330,13 +330,9 @@ TEST_F(MapStepTest, ListsThePairsOfManyMaps) {
   TestBuffer pairs(device(), kLists * 3 * kMost * 4), counts(device(), kLists * 4);
   std::vector<PairsRequest> requests;
   for (i64 i = 0; i < kLists; ++i) {
-    PairsRequest& request = requests.emplace_back();
-    request.most_queries = i * 37 % (kMost + 1);  // The first list is empty.
-    request.offsets = pairs.as<i32>() + i * 3 * kMost;
-    request.sources = request.offsets + 1, request.targets = request.offsets + 2;
-    request.step = 3;
-    request.capacity = kMost;
-    request.pair_count = counts.as<i32>() + i;
+    requests.push_back(
+        PairsRequest::side_by_side(pairs.as<i32>() + i * 3 * kMost, kMost, counts.as<i32>() + i));
+    requests.back().most_queries = i * 37 % (kMost + 1);  // The first list is empty.
   }
   take(engine_->maps().compact_pairs(requests));
   take(engine_->wait());
