@@ -53,6 +53,11 @@ def stage_rows(result):
         yield (result["network"], cloud["cloud"], *(milliseconds(cloud["stages_ms"][stage]) for stage in STAGES))
 
 
+def known(value, form):
+    """Returns a cell, which is a dash for what was not measured."""
+    return "-" if value is None else form(value)
+
+
 def table(titles, rows):
     yield "| " + " | ".join(titles) + " |"
     yield "|" + "---|" * len(titles)
@@ -86,10 +91,10 @@ def read(paths):
 def start_row(kind, run):
     """Returns a table row. A part that an older result lacks is a dash, and its time is in "other"."""
     other = run["first_inference_ms"] - sum(run.get(part, 0) for part in PARTS)
-    known = lambda key: milliseconds(run[key]) if key in run else "-"
-    return (kind, known("first_inference_ms"), f"{known('least_ms')} - {known('greatest_ms')}",
-            *(known(part) for part in PARTS), milliseconds(other), known("compile_ms"),
-            " / ".join(known(part) for part in LOADED),
+    cell = lambda key: known(run.get(key), milliseconds)
+    return (kind, cell("first_inference_ms"), f"{cell('least_ms')} - {cell('greatest_ms')}",
+            *(cell(part) for part in PARTS), milliseconds(other), cell("compile_ms"),
+            " / ".join(cell(part) for part in LOADED),
             "{compiled} / {bundle_hits} / {disk_hits}".format(**run["kernels"]))
 
 
@@ -164,7 +169,6 @@ def render_trainings(results):
 def step_row(row):
     """Returns a table row. A dash marks what was not measured."""
     wall, memory, series = row["wall_ms"], row.get("memory_mib") or {}, row.get("in_series_ms") or {}
-    known = lambda value, form: "-" if value is None else form(value)
     return (f"{row['engine']}, {row['mode']}", row.get("what", "training step"), row["cloud"], count(row["voxels"]),
             milliseconds(wall["median"]), f"{milliseconds(wall['p10'])} - {milliseconds(wall['p90'])}",
             known(series.get("median"), milliseconds), known(row.get("busy_ms"), milliseconds), known(row.get("launches"), count),
@@ -202,12 +206,11 @@ def precision_rows(result):
     for row in result["rows"]:
         column = (row["commit"] == result["commit_before"], row["precision"])
         rounds.setdefault((row["network"], row["cloud"], row["run"], row["round"]), {})[column] = row
-    known = lambda value, form: "-" if value is None else form(value)
     ratio = lambda above, below: f"{above / below:.3f}" if above and below else "-"
     for (network, cloud, run, number), found in sorted(rounds.items()):
         before, now, small = (found[column]["graph_ms"]["median"] if column in found else None
                               for column in ((True, "fp16"), (False, "fp16"), (False, "int8")))
-        newest = next(row for column, row in sorted(found.items()))
+        newest = found[min(found)]
         yield (network, cloud, count(newest["voxels"]), newest["commit"], f"{run}.{number}",
                known(before, milliseconds), known(now, milliseconds), ratio(now, before), known(small, milliseconds),
                ratio(small, now))
