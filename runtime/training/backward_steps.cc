@@ -42,7 +42,7 @@ i64 BackwardSteps::group_bytes() const {
 }
 
 void BackwardSteps::place(Placement& parts, Placement& kept) {
-  parameters_.place(parts);
+  parameters_.place(parts, kept);
   place_norms(parts, kept, /*norms_branch=*/false);
   i64 most_channels = 0;
   if (!pass_.recomputed_norms.empty()) {

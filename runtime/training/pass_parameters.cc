@@ -1,6 +1,8 @@
 #include "runtime/training/pass_parameters.h"
 
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 #include "runtime/program/ops/convolution.h"
 
@@ -51,13 +53,52 @@ llvm::Error FoundWeight::find(const GivenArray& array, WeightsOrder order,
   return llvm::Error::success();
 }
 
+/// Returns true if the kernels read the elements of a weight in their own order, or if its images are made
+/// from such elements.
+static bool reads_elements(const ConvolutionProblem& problem, llvm::ArrayRef<ParameterImage> images) {
+  return problem.groups > 1 || llvm::any_of(images, [](const ParameterImage& image) {
+           return image.part == ParameterPart::Weight && !image.weight.fused;
+         });
+}
+
+/// Returns true if the forward pass makes the images of the weight of a convolution of the backward pass.
+static bool are_kept(const TrainingOptions& options, const ConvolutionProblem& problem,
+                     llvm::ArrayRef<ParameterImage> images) {
+  return !options.recomputes() && problem.gradient_of && !reads_elements(problem, images);
+}
+
+std::vector<KeptImage> find_kept_images(const CompiledPlan& plan, const TrainingPasses& passes,
+                                        const Execution& forward) {
+  const Device& device = *forward.loaded().device;
+  const BackwardPass& pass = passes.backward;
+  std::vector<KeptImage> kept;
+  for (std::size_t i = 0; i < pass.program.layers.size(); ++i) {
+    const ProgramLayer& layer = pass.program.layers[i];
+    const ConvolutionProblem* const problem = convolution_of(layer);
+    if (problem == nullptr || plan.candidates[i].empty()) continue;
+    // Both passes have the same levels.
+    const i64 rows = forward.level(pass.program.tensors[layer.output].level).rows;
+    const Candidate& candidate = select(plan.candidates[i], likely_rows_within(rows), std::nullopt);
+    const std::vector<ParameterImage> images =
+        parameter_images(candidate.choice, device.weight_type(pass.program.dtype), device.info().arch);
+    if (!are_kept(passes.options, *problem, images)) continue;
+    for (const ParameterImage& image : images) {
+      if (image.part != ParameterPart::Weight) continue;
+      kept.push_back({pass.layers[i].weight, *problem, *image.weight.fused});
+    }
+  }
+  return kept;
+}
+
 PassParameters::PassParameters(const Execution& execution, llvm::ArrayRef<LayerUse> uses,
-                               llvm::ArrayRef<PlanParameter> parameters)
+                               const TrainingPasses& passes, std::vector<KeptImage> to_keep)
     : execution_(execution),
-      parameters_(parameters),
+      parameters_(passes.parameters),
       dtype_(program_of(execution).dtype),
       weight_type_(execution.loaded().device->weight_type(dtype_)),
-      layers_(uses.size()) {
+      layers_(uses.size()),
+      to_keep_(std::move(to_keep)),
+      kept_memory_(to_keep_.size()) {
   for (std::size_t i = 0; i < uses.size(); ++i) {
     Layer& layer = layers_[i];
     const ProgramLayer& op = program_of(execution).layers[i];
@@ -66,21 +107,23 @@ PassParameters::PassParameters(const Execution& execution, llvm::ArrayRef<LayerU
                                     execution.loaded().device->info().arch);
     const ConvolutionProblem* const problem = convolution_of(op);
     if (problem == nullptr) continue;
-    const bool keeps_order = llvm::any_of(layer.images, [](const ParameterImage& image) {
-      return image.part == ParameterPart::Weight && !image.weight.fused;
-    });
-    if (keeps_order || problem->groups > 1) {
+    layer.reads_kept = are_kept(passes.options, *problem, layer.images);
+    if (reads_elements(*problem, layer.images)) {
       layer.weight_bytes = weight_numbers(*problem) * dtype_bytes(storage_type(weight_type_));
     }
   }
-  for (const PlanParameter& parameter : parameters) {
+  for (std::size_t i = 0; i < to_keep_.size(); ++i) {
+    const auto reads = [&](const Layer& layer) { return layer.use.weight == to_keep_[i].weight; };
+    llvm::find_if(layers_, reads)->to_keep.push_back(static_cast<i32>(i));
+  }
+  for (const PlanParameter& parameter : parameters_) {
     if (parameter.role != ParameterRole::Weight) {
       most_channels_ = std::max<i64>(most_channels_, parameter.shape.front());
     }
   }
 }
 
-void PassParameters::place(Placement& parts) {
+void PassParameters::place(Placement& parts, Placement& kept) {
   ones_ = parts.take<float>(most_channels_);
   zeros_ = parts.take<float>(most_channels_);
   reads_ones_ = reads_zeros_ = false;
@@ -103,13 +146,17 @@ void PassParameters::place(Placement& parts) {
       } else if (image.part == ParameterPart::Shift) {
         layer.pointers.push_back(!scales ? nullptr : layer.shift ? layer.shift : zeros_);
       } else if (image.weight.fused) {
-        char* const memory = parts.take<char>(fused_image_bytes(*image.weight.fused));
+        Placement& places = layer.reads_kept ? kept : parts;
+        char* const memory = places.take<char>(fused_image_bytes(*image.weight.fused));
         layer.fused.push_back({*image.weight.fused, memory});
         layer.pointers.push_back(memory);
       } else {
         layer.pointers.push_back(layer.weight);
       }
     }
+  }
+  for (std::size_t i = 0; i < to_keep_.size(); ++i) {
+    kept_memory_[i] = kept.take<char>(fused_image_bytes(to_keep_[i].layout));
   }
 }
 
@@ -153,11 +200,18 @@ llvm::Error PassParameters::take(llvm::ArrayRef<GivenArray> values, WeightsOrder
     if (llvm::Error error = check_f32(array)) return annotate(std::move(error), "\"" + parameter.name + "\"");
     MINUET_TRY(layer.given_weight.find(
         array, order, [&] { return forward_of(*problem); }, parameter));
+    if (layer.reads_kept) continue;
     const GivenWeight& forward = layer.given_weight.place;
     const GivenWeight given = problem->gradient_of ? transposed(forward, *problem) : forward;
     for (const auto& [layout, memory] : layer.fused) {
       jobs_.push_back(layer.weight_bytes > 0 ? stored_image_job(layout, layer.weight, memory)
                                              : image_from(given, problem->ndim, array.data, layout, memory));
+    }
+    // The images of one weight are made at the same time, so that the second one finds it in the L2 cache.
+    for (const i32 number : layer.to_keep) {
+      const KeptImage& image = to_keep_[number];
+      jobs_.push_back(image_from(transposed(forward, image.problem), image.problem.ndim, array.data,
+                                 image.layout, kept_memory_[number]));
     }
     if (layer.weight_bytes == 0) continue;
     ParameterCopy& job = copies_.emplace_back();

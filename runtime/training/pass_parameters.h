@@ -27,12 +27,26 @@ struct FoundWeight {
   llvm::SmallVector<i64, kMaxArrayAxes> shape_, strides_;
 };
 
+/// Describes an image of a weight that the forward pass makes for the backward pass, so that a step reads the
+/// caller's weight once. The forward pass keeps it, unless the backward pass computes layers again so that
+/// little is kept.
+struct KeptImage {
+  i32 weight = 0;                // Is a number in the list of the network's parameters.
+  ConvolutionProblem problem;    // Is the op of the backward pass that reads the image.
+  FusedImage layout;
+};
+/// Returns the images that the forward pass keeps for the backward pass, in the order of their memory. `plan`
+/// is the backward pass's plan, and `forward` runs the forward pass on the same pyramid.
+std::vector<KeptImage> find_kept_images(const CompiledPlan& plan, const TrainingPasses& passes,
+                                        const Execution& forward);
+
 class PassParameters {
  public:
-  /// `uses` has an element for each layer of the program that `execution` runs.
-  PassParameters(const Execution& execution, llvm::ArrayRef<LayerUse> uses,
-                 llvm::ArrayRef<PlanParameter> parameters);
-  void place(Placement& parts);
+  /// `uses` has an element for each layer of the program that `execution` runs. `to_keep` is
+  /// find_kept_images() in the forward pass, and empty in the backward pass.
+  PassParameters(const Execution& execution, llvm::ArrayRef<LayerUse> uses, const TrainingPasses& passes,
+                 std::vector<KeptImage> to_keep);
+  void place(Placement& parts, Placement& kept);
   /// Takes the arrays of all parameters. They are read by enqueue().
   llvm::Error take(llvm::ArrayRef<GivenArray> values, WeightsOrder order);
   /// Adds a copy of fp32 numbers to the work of enqueue(). Call it after take().
@@ -60,6 +74,8 @@ class PassParameters {
       char* memory = nullptr;
     };
     llvm::SmallVector<Image, 1> fused;
+    bool reads_kept = false;           // Says whether the forward pass has made the images.
+    llvm::SmallVector<i32, 1> to_keep;  // Lists the elements of to_keep_ of the layer's weight.
     float *scale = nullptr, *shift = nullptr;
     std::vector<const void*> pointers;
   };
@@ -71,6 +87,8 @@ class PassParameters {
   const llvm::ArrayRef<PlanParameter> parameters_;
   const DType dtype_, weight_type_;
   std::vector<Layer> layers_;
+  const std::vector<KeptImage> to_keep_;
+  std::vector<char*> kept_memory_;  // Has an element for each of to_keep_.
   i64 most_channels_ = 1;
   float *ones_ = nullptr, *zeros_ = nullptr;
   bool reads_ones_ = false, reads_zeros_ = false;  // Say whether anything reads these numbers.

@@ -5,10 +5,11 @@
 namespace minuet {
 
 PassSteps::PassSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes,
-                     llvm::ArrayRef<LayerUse> uses, const std::vector<PassStep>& steps)
+                     llvm::ArrayRef<LayerUse> uses, const std::vector<PassStep>& steps,
+                     std::vector<KeptImage> to_keep)
     : execution_(execution),
       passes_(std::move(passes)),
-      parameters_(execution, uses, passes_->parameters),
+      parameters_(execution, uses, *passes_, std::move(to_keep)),
       saved_(passes_->forward.norms.size()),
       moments_(passes_->forward.norms.size()),
       steps_(steps),
@@ -110,12 +111,13 @@ NormWorkspace PassSteps::norm_workspace(const NormShape& shape) const {
   return {shape.channels, shape.rows, is_in_branch_ ? branch_workspace_ : norm_workspace_};
 }
 
-ForwardSteps::ForwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes)
-    : PassSteps(execution, passes, passes->forward.layers, passes->forward.steps),
+ForwardSteps::ForwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes,
+                           std::vector<KeptImage> to_keep)
+    : PassSteps(execution, passes, passes->forward.layers, passes->forward.steps, std::move(to_keep)),
       new_vectors_(passes->parameters.size()) {}
 
 void ForwardSteps::place(Placement& parts, Placement& kept) {
-  parameters_.place(parts);
+  parameters_.place(parts, kept);
   place_norms(parts, kept, passes_->forward.has_branches);
   place_moments(parts);
 }

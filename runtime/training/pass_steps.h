@@ -35,7 +35,7 @@ class PassSteps : public RunSteps {
 
  protected:
   PassSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes, llvm::ArrayRef<LayerUse> uses,
-            const std::vector<PassStep>& steps);
+            const std::vector<PassStep>& steps, std::vector<KeptImage> to_keep = {});
   virtual llvm::Error run(const PassStep& step) = 0;
   /// Begins, resumes, ends or joins a branch.
   llvm::Error run_branch(StepKind kind);
@@ -72,7 +72,9 @@ class PassSteps : public RunSteps {
 
 class ForwardSteps final : public PassSteps {
  public:
-  ForwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes);
+  /// `to_keep` is find_kept_images().
+  ForwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes,
+               std::vector<KeptImage> to_keep);
   void place(Placement& parts, Placement& kept) override;
   /// Takes the arguments of the next run. They must stay valid until it is enqueued.
   llvm::Error take(const ForwardArguments& given);

@@ -50,6 +50,16 @@ llvm::Error check_pyramid(const TrainingPasses& passes, const Execution& executi
   return llvm::Error::success();
 }
 
+/// Returns the loaded form of a pass on the device. If nothing is loaded there, because only memory is
+/// measured, it returns the form that would be.
+llvm::Expected<std::shared_ptr<const CompiledPlan>> compiled_on(const PlanStore& store,
+                                                                const Device& device) {
+  auto loaded = store.loaded_on(device);
+  if (loaded) return (*loaded)->compiled;
+  llvm::consumeError(loaded.takeError());
+  return CompiledPlan::create(store.plan(), device.info().arch);
+}
+
 /// Returns an execution of a pass that only measures memory.
 llvm::Expected<std::unique_ptr<Execution>> measured(const PlanStore& store,
                                                     const std::shared_ptr<Device>& device,
@@ -82,15 +92,19 @@ llvm::Expected<std::shared_ptr<Training>> Training::create_tuned(
     pass.make_steps = std::move(make_steps);
     pass.runs = std::make_shared<RunPool>(pass.make_steps);
   };
-  set_up(training->forward_, passes->forward.program,
-         [passes](Execution& execution) -> llvm::Expected<std::unique_ptr<RunSteps>> {
-           MINUET_TRY(check_pyramid(*passes, execution));
-           return std::make_unique<ForwardSteps>(execution, passes);
-         });
   set_up(training->backward_, passes->backward.program,
          [passes](Execution& execution) -> llvm::Expected<std::unique_ptr<RunSteps>> {
            MINUET_TRY(check_pyramid(*passes, execution));
            return std::make_unique<BackwardSteps>(execution, passes);
+         });
+  set_up(training->forward_, passes->forward.program,
+         [passes, backward = training->backward_.store](
+             Execution& execution) -> llvm::Expected<std::unique_ptr<RunSteps>> {
+           MINUET_TRY(check_pyramid(*passes, execution));
+           MINUET_ASSIGN(const std::shared_ptr<const CompiledPlan> plan,
+                         compiled_on(*backward, *execution.loaded().device));
+           return std::make_unique<ForwardSteps>(execution, passes,
+                                                 find_kept_images(*plan, *passes, execution));
          });
   return training;
 }
