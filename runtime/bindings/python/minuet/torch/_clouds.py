@@ -36,7 +36,7 @@ def apply_batch_norm(norm: BatchNorm, features: torch.Tensor, level: Level, *, r
         training=is_training,
         momentum=norm.momentum,
         eps=norm.eps,
-        batches=None if mean is None else batches_of(norm, x),
+        batches=None if mean is None else batches_of(norm, x, group),
         relu=relu,
         group=group,
     )

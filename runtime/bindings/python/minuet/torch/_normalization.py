@@ -119,10 +119,11 @@ def statistics_of(norm: _BatchNorm) -> tuple[torch.Tensor | None, torch.Tensor |
     return norm.running_mean, norm.running_var, is_training
 
 
-def batches_of(norm: _BatchNorm, x: SparseTensor) -> torch.Tensor | None:
+def batches_of(norm: _BatchNorm, x: SparseTensor, group: Any) -> torch.Tensor | None:
     """Returns the number of batches before this one where the op has to know it: the new statistics depend on it, or
-    only the device knows whether the batch has voxels, without which it is not counted."""
-    if norm.num_batches_tracked is None or (norm.momentum is not None and x.count is None):
+    only the device knows whether the batch has voxels, without which it is not counted. Those of a group of ranks may
+    all be on other ranks."""
+    if norm.num_batches_tracked is None or (norm.momentum is not None and x.count is None and group is None):
         return None
     return norm.num_batches_tracked.view(1)
 
@@ -196,7 +197,7 @@ class BatchNorm(_BatchNorm):
             training=is_training,
             momentum=self.momentum,
             eps=self.eps,
-            batches=None if mean is None else batches_of(self, x),
+            batches=None if mean is None else batches_of(self, x, self.group),
             residual=residual,
             relu=self.relu,
             group=self.group,
