@@ -59,6 +59,14 @@ def device(request: pytest.FixtureRequest, context: minuet.Context) -> minuet.De
         raise
 
 
+@pytest.fixture(params=["cpu", "cuda"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """A kind of device of torch."""
+    if request.param == "cuda" and not pytest.importorskip("torch").cuda.is_available():
+        skip_or_fail("gpu", "torch sees no GPU")
+    return str(request.param)
+
+
 def is_software(device: minuet.Device) -> bool:
     """Whether this is the software CUDA device of the tests."""
     return "software" in device.info.description

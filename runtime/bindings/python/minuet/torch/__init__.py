@@ -14,6 +14,7 @@ from ._fused import FusedModule, fuse
 from ._geometry import Geometry
 from ._levels import KernelMap, Level
 from ._normalization import BatchNorm
+from ._skipped_steps import skip_unless_fits
 from ._sparse_tensor import SparseTensor
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "functional",
     "fuse",
     "quantize",
+    "skip_unless_fits",
 ]

@@ -144,6 +144,16 @@ class Capacities:
         return made
 
 
+def status_of(given: Any) -> torch.Tensor:
+    """Returns the status of a geometry, of a level, or of a sparse tensor, which may be one of spconv's names and the
+    like. A tensor of torch is a status already."""
+    if isinstance(given, torch.Tensor):
+        return given
+    geometry = given if hasattr(given, "status") else getattr(given, "level", given).geometry
+    status: torch.Tensor = geometry.status()
+    return status
+
+
 def check(given: SparseTensor | Geometry | torch.Tensor) -> None:
     """Waits for the status of a tensor, a geometry, or of geometry.status(), and raises an error if the cloud did not
     fit.
@@ -151,9 +161,7 @@ def check(given: SparseTensor | Geometry | torch.Tensor) -> None:
     Raises:
         RuntimeError: it did not fit; the message says why.
     """
-    geometry: Any = getattr(given, "geometry", given)
-    status = geometry if isinstance(geometry, torch.Tensor) else geometry.status()
-    bits = read_numbers(status)[0]
+    bits = read_numbers(status_of(given))[0]
     if bits:
         raise RuntimeError(
             f"the cloud did not fit: {CloudStatus(bits)!r}. Its outputs and gradients are not to be used; give larger "

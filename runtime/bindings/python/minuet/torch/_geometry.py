@@ -194,7 +194,7 @@ class Geometry:
 
     def status(self) -> torch.Tensor:
         """Returns the bits of minuet.CloudStatus of all that was made so far, int32 [1] on the device: 0 where the
-        cloud fitted everywhere. A training loop skips the step otherwise, as after an overflow of a loss scale."""
+        cloud fitted everywhere. skip_unless_fits() makes an optimizer skip the step otherwise."""
         statuses = self.session.statuses
         if not statuses:
             return torch.zeros(1, dtype=torch.int32, device=self._first[0].device)

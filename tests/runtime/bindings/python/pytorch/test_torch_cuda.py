@@ -192,6 +192,55 @@ def test_fused_modules_in_a_graph(generator):
         step(fused, *given[:2], None, None)
 
 
+@pytest.mark.parametrize("is_fused", [False, True], ids=["ops", "fused"])
+def test_a_graph_that_skips_steps(generator, is_fused):
+    """A graph of a whole training step with a GradScaler leaves out clouds that do not fit. Nothing waits."""
+    network = fused_pair(generator)[is_fused]
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9, fused=True)
+    scaler = torch.amp.GradScaler("cuda", init_scale=256.0)
+    held = inputs(generator, 10, 120)
+
+    def train():
+        optimizer.zero_grad(set_to_none=True)
+        x = sparse.SparseTensor.of(*held[:2], count=held[2], capacities=[30])
+        scaler.scale(network(x).features.square().mean()).backward()
+        with sparse.skip_unless_fits(optimizer, x):
+            scaler.step(optimizer)
+        scaler.update()
+        return x.geometry.status()
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(2):
+            train()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        train()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        status = train()
+    for count in (10, 110, 12):
+        for target, source in zip(held, inputs(generator, count, 120), strict=True):
+            target.copy_(source)
+        momentum = [optimizer.state[parameter]["momentum_buffer"] for parameter in network.parameters()]
+        values = [*network.parameters(), *momentum]
+        before = [value.detach().clone() for value in values]
+        graph.replay()
+        torch.cuda.synchronize()
+        assert bool(status) == (count == 110)
+        assert all(map(torch.equal, values, before)) == (count == 110)
+    assert scaler.get_scale() == 256
+    waiting = torch.optim.SGD(network.parameters(), lr=1e-3)
+    with pytest.raises(RuntimeError, match="fused=True"), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        with sparse.skip_unless_fits(waiting, status):
+            waiting.step()
+
+
 def test_fused_modules_keep_no_memory(generator):
     """What a step allocates goes when its results and gradients go."""
     _, fused = fused_pair(generator)

@@ -1,4 +1,4 @@
-"""Two ranks of torch.distributed: statistics of a batch norm, and DistributedDataParallel."""
+"""Two ranks of torch.distributed: statistics of a batch norm, DistributedDataParallel, and steps that both skip."""
 
 from __future__ import annotations
 
@@ -157,3 +157,36 @@ def test_a_fused_module_on_two_ranks(tmp_path):
                     want = (wanted[0][name] + wanted[1][name]) / 2
                 if want.numel() or got[name].numel():
                     expect_close(got[name], want, torch.float32)
+
+
+def skipping_work(rank, folder):
+    join(rank, folder)
+    alone = [torch.distributed.new_group([each]) for each in range(2)]
+    torch.manual_seed(3)
+    network = torch.nn.parallel.DistributedDataParallel(UNet())
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, fused=True)
+    results = []
+    for voxels, group in ((10, 80), None), ((10, 10), None), ((10, 80), alone[rank]):
+        x = cloud(voxels[rank], 0, rows=100, capacities=[30])
+        network(x).features.square().sum().backward()
+        assert bool(x.level.geometry.status()) == (voxels[rank] == 80)
+        with sparse.skip_unless_fits(optimizer, x, group=group):
+            optimizer.step()
+        results.append([parameter.detach().clone() for parameter in network.parameters()])
+    torch.save(results, f"{folder}/{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def test_all_ranks_skip_a_step(tmp_path):
+    """They do if the cloud of one of them does not fit, unless each is a group of its own."""
+    torch.multiprocessing.spawn(skipping_work, (str(tmp_path),), nprocs=2)
+    ranks = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
+    torch.manual_seed(3)
+    before = list(UNet().parameters())
+    for skipped, fitting, _ in ranks:
+        assert all(map(torch.equal, skipped, before))
+        assert not any(map(torch.equal, fitting, before))
+        assert all(map(torch.equal, fitting, ranks[0][1]))
+    (_, fitting, moved), (_, _, kept) = ranks
+    assert not any(map(torch.equal, moved, fitting))
+    assert all(map(torch.equal, kept, fitting))
