@@ -97,7 +97,8 @@ MINUET_API minuet_status minuet_training_create(minuet_context* context, minuet_
 MINUET_API void minuet_training_destroy(minuet_training* training);
 
 /* One tensor that the forward call keeps for the backward call. On a GPU, it also keeps weights in the form
- * that the backward call reads, unless layers are computed again. Strings live as long as the training plan. */
+ * that the backward call reads, unless layers are computed again. Strings live as long as the training plan.
+ */
 typedef struct minuet_kept_info {
   size_t struct_size;
   const char* name; /* the layer or the input that the tensor is the result of */

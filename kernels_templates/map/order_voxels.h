@@ -183,9 +183,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads, kOrderThreads /
   OrderedMasks<S.threads> masks;
   // Gives the index of the view (ViewJob) for which the search `setup` is prepared, or -1 before the first.
   i32 begun = -1;
-  // Each thread block takes consecutive blocks of places, so that it prepares few searches.
-  const i64 blocks = starts.blocks[p.job_count], end = blocks * (blockIdx.x + i64{1}) / gridDim.x;
-  for (i64 block = blocks * blockIdx.x / gridDim.x; block < end; ++block) {
+  // The views differ in how long a block of places takes, so each thread block takes blocks of all of them.
+  for (i64 block = blockIdx.x; block < starts.blocks[p.job_count]; block += gridDim.x) {
     const i32 j = walk.advance(block);
     const ViewJob& job = p.jobs[j];
     // The parents are stored in ViewJob::rows, so no search is prepared for them.

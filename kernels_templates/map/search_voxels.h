@@ -190,9 +190,9 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads,
   HitCounts<S.threads> hits(counts);
   // Gives the index of the search (VoxelSearch) for which `setup` is prepared, or -1 before the first.
   i32 begun = -1;
-  // Each thread block takes consecutive blocks of queries, so that it prepares few searches.
-  const i64 blocks = starts[p.search_count], end = blocks * (blockIdx.x + i64{1}) / gridDim.x;
-  for (i64 block = blocks * blockIdx.x / gridDim.x; block < end; ++block) {
+  // The searches differ in how long a block of queries takes, so each thread block takes blocks of all of
+  // them.
+  for (i64 block = blockIdx.x; block < starts[p.search_count]; block += gridDim.x) {
     const i32 j = walk.advance(block);
     const VoxelSearch& search = p.searches[j];
     if (begun != j) {

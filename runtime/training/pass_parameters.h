@@ -31,8 +31,8 @@ struct FoundWeight {
 /// caller's weight once. The forward pass keeps it, unless the backward pass computes layers again so that
 /// little is kept.
 struct KeptImage {
-  i32 weight = 0;                // Is a number in the list of the network's parameters.
-  ConvolutionProblem problem;    // Is the op of the backward pass that reads the image.
+  i32 weight = 0;              // Is a number in the list of the network's parameters.
+  ConvolutionProblem problem;  // Is the op of the backward pass that reads the image.
   FusedImage layout;
 };
 /// Returns the images that the forward pass keeps for the backward pass, in the order of their memory. `plan`
@@ -74,7 +74,7 @@ class PassParameters {
       char* memory = nullptr;
     };
     llvm::SmallVector<Image, 1> fused;
-    bool reads_kept = false;           // Says whether the forward pass has made the images.
+    bool reads_kept = false;            // Says whether the forward pass has made the images.
     llvm::SmallVector<i32, 1> to_keep;  // Lists the elements of to_keep_ of the layer's weight.
     float *scale = nullptr, *shift = nullptr;
     std::vector<const void*> pointers;
