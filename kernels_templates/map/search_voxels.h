@@ -64,6 +64,10 @@ MINUET_DEVICE void search_window(const NeighbourSearch<Ndim>& setup, const Voxel
   const Neighbours<Ndim> neighbours(setup, is_query ? q : queries - 1);
   const auto window = neighbours.template window<Size, Rows>(~0u, blocks);
   MaskWriter mask(search, q, queries, counts);
+  if constexpr (Ndim == 3 && Size == 3 && !Rows) {
+    mask.put(is_query ? window.mask() : 0u, 27);
+    return mask.finish();
+  }
   i32* to = Rows ? search.rows + q : nullptr;
   const i32 length = Size > 0 ? Size : setup.kernel_size[Ndim - 1];
   const auto search_line = [&](i32 line) {
