@@ -113,6 +113,10 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
     if (rows != 0 && spec.volume <= kFewOffsets) choose_short_blocks(spec, problem, rows);
   }
   spec.stages = choose_warpgroup_stages(spec);
+  // Four blocks of 8-bit channels hide the waits for weights from each other, and shared memory that no ring
+  // takes is cache for the input rows.
+  if (is_integer(spec.io) && spec.blocks == 4 && mask_words(spec.volume) == 1 && rows >= kVeryManyRows)
+    spec.stages = 2;
   const i64 blocks = fused_blocks(spec, rows);
   // If long blocks need two or three waves, shorter blocks fill the last wave better.
   if (spec.warps == 12 && spec.in_channels >= kManyInputs && blocks >= kMultiprocessors * 3 / 2 &&
@@ -204,7 +208,9 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
 /// If several blocks run on it, they stage them only where three blocks do, of which each has one warpgroup
 /// and a warp that copies weights: blocks of few registers where nearly all of them run at once, and others
 /// below kMostStagedRows, or kVeryManyRows with 8-bit channels. Large blocks become three blocks without
-/// staging if they have few columns and many rows, or many input channels and very many rows.
+/// staging if they have few columns and many rows, or many input channels and very many rows. With few
+/// columns and very many rows, they do so only if no other block reads the same 16-bit rows, which each step
+/// reads whole.
 void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   if (spec.volume <= kFewOffsets || !may_stage_rows(spec, problem)) return;
   const bool is_narrow = warpgroup_registers(spec) <= 96;
@@ -224,7 +230,9 @@ void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 
     if (rows == 0 || !suits_three) return;
     if (is_narrow || (spec.cluster == 1 && spec.columns <= kMostColumns)) spec = three;
   } else if (has_many_parts || (spec.columns <= kMostColumns && rows >= 2 * kMostStagedRows)) {
-    if (spec.warps == 12 && spec.cluster == 1 && (has_many_parts || rows < kVeryManyRows)) {
+    const bool reads_alone = !is_integer(spec.io) && spec.in_channels <= spec.step &&
+                             spec.out_channels <= spec.columns && mask_words(spec.volume) == 1;
+    if (spec.warps == 12 && spec.cluster == 1 && (has_many_parts || reads_alone || rows < kVeryManyRows)) {
       spec.warps = 4;
       spec.blocks = 3;
       spec.stages = 2;

@@ -44,6 +44,9 @@ TEST(FusedChoice, ManyRowsHaveOtherBlocks) {
   };
   for (const Case& one : {Case{96, 96, 500000, 8, 2, false},
                           {96, 96, 1000000, 4, 4, false},
+                          {128, 96, 500000, 4, 3, false},
+                          {128, 96, 1000000, 4, 3, false},
+                          {128, 192, 1000000, 12, 1, false},
                           {256, 256, 500000, 12, 1, true},
                           {256, 256, 1000000, 4, 3, false},
                           {32, 64, 500000, 2, 12, false},
@@ -54,6 +57,15 @@ TEST(FusedChoice, ManyRowsHaveOtherBlocks) {
               std::tuple(one.warps, one.blocks, one.staged_rows))
         << one.in << " " << one.out << " " << one.rows;
   }
+  const auto stages_of = [](i32 in, i64 rows) {
+    ConvolutionProblem problem = example_problem(in, 96, DType::F16);
+    problem.input_type = problem.output_type = DType::U8;
+    const FusedSpec spec = choose_fused(problem, "sm_90a", rows).fused;
+    return std::pair(spec.blocks, spec.stages);
+  };
+  EXPECT_EQ(stages_of(96, 500000), std::pair(4, 5));
+  EXPECT_EQ(stages_of(96, 1000000), std::pair(4, 2));
+  EXPECT_EQ(stages_of(128, 1000000), std::pair(4, 2));
   // Blocks share rows only if they leave many multiprocessors idle, and fewer if they have more columns.
   EXPECT_EQ(choose_fused(example_problem(128, 128, DType::F16), "sm_90a", 16000).fused.cluster, 2);
   EXPECT_EQ(choose_fused(example_problem(128, 192, DType::F16), "sm_90a", 16000).fused.cluster, 1);
