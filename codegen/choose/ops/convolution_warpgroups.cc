@@ -230,9 +230,9 @@ void choose_staged_rows(FusedSpec& spec, const ConvolutionProblem& problem, i64 
     if (rows == 0 || !suits_three) return;
     if (is_narrow || (spec.cluster == 1 && spec.columns <= kMostColumns)) spec = three;
   } else if (has_many_parts || (spec.columns <= kMostColumns && rows >= 2 * kMostStagedRows)) {
-    const bool reads_alone = !is_integer(spec.io) && spec.in_channels <= spec.step &&
-                             spec.out_channels <= spec.columns && mask_words(spec.volume) == 1;
-    if (spec.warps == 12 && spec.cluster == 1 && (has_many_parts || reads_alone || rows < kVeryManyRows)) {
+    const bool has_one_block = !is_integer(spec.io) && spec.in_channels <= spec.step &&
+                               spec.out_channels <= spec.columns && mask_words(spec.volume) == 1;
+    if (spec.warps == 12 && spec.cluster == 1 && (has_many_parts || has_one_block || rows < kVeryManyRows)) {
       spec.warps = 4;
       spec.blocks = 3;
       spec.stages = 2;
