@@ -126,6 +126,37 @@ struct CubeOffsets {
   }
 };
 
+/// Joins the voxels of two blocks of four voxels on each of three axes. The second block lies behind the
+/// first one on one axis, on which the result begins at voxel `place` of the first block. `Group` is 4, 16 or
+/// 64, the number of voxels of a block that differ only on this axis and those behind it.
+template <i32 Group>
+MINUET_HD constexpr u64 join_blocks(u64 first, u64 second, i32 place) {
+  // Counts the voxels of a group that are in the first block.
+  const i32 left = Group - place * (Group / 4);
+  u64 of_first = ~u64{0} >> (64 - left);
+  if constexpr (Group < 64) of_first *= ~u64{0} / ((u64{1} << Group) - 1);  // Repeats it in each group.
+  return (first >> (Group - left) & of_first) | (second << (left - 1) << 1 & ~of_first);
+}
+/// Returns the mask of a window (Window) of three voxels on each of three axes: bit k is set if the voxel at
+/// offset k is occupied. blocks[j] has the voxels of the block at corner j, and `place` is the position of
+/// the window's first voxel in its block. All lines are joined at once, one axis after the other.
+MINUET_HD constexpr u32 cube_mask(const u64 (&blocks)[8], const i32 (&place)[3]) {
+  u64 lines[4] = {};
+  MINUET_UNROLL
+  for (i32 j = 0; j < 4; ++j) lines[j] = join_blocks<4>(blocks[j], blocks[j + 4], place[2]);
+  const u64 first = join_blocks<16>(lines[0], lines[2], place[1]),
+            second = join_blocks<16>(lines[1], lines[3], place[1]);
+  const u64 cube = join_blocks<64>(first, second, place[0]);
+  u32 bits = 0;
+  MINUET_UNROLL
+  for (i32 i = 0; i < 3; ++i) {
+    // A plane has four lines of four voxels. The window has the first three voxels of the first three lines.
+    const u32 plane = static_cast<u32>(cube >> 16 * i);
+    bits |= ((plane & 7u) | (plane >> 1 & 0x38u) | (plane >> 2 & 0x1c0u)) << 9 * i;
+  }
+  return bits;
+}
+
 /// Holds the blocks of voxels in which the windows (Window) of a thread block's queries lie. They are in
 /// shared memory, because registers for them would halve the number of threads that a multiprocessor runs
 /// at a time.
@@ -191,24 +222,13 @@ class Window {
     async_copy_wait<0>();
   }
 
-  /// Returns the mask of a window of three voxels on each of three axes: bit k is set if the voxel at offset
-  /// k is occupied. The two blocks on an axis are joined for all lines at once, one axis after the other.
+  /// Returns the mask of a window of three voxels on each of three axes (cube_mask()).
   MINUET_DEVICE u32 mask() const {
     static_assert(Ndim == 3 && Size == 3 && block_bits(3, 0) == 2 && block_bits(3, 1) == 2);
-    u64 lines[4];
+    u64 voxels[kCorners];
     MINUET_UNROLL
-    for (u32 j = 0; j < 4; ++j) lines[j] = join<4>(block_at(j).voxels, block_at(j | 4).voxels, place_[2]);
-    const u64 first = join<16>(lines[0], lines[2], place_[1]),
-              second = join<16>(lines[1], lines[3], place_[1]);
-    const u64 cube = join<64>(first, second, place_[0]);
-    u32 bits = 0;
-    MINUET_UNROLL
-    for (i32 i = 0; i < 3; ++i) {
-      // A plane has four lines of four voxels, of which three of three are in the window.
-      const u32 plane = static_cast<u32>(cube >> 16 * i);
-      bits |= ((plane & 7u) | (plane >> 1 & 0x38u) | (plane >> 2 & 0x1c0u)) << 9 * i;
-    }
-    return bits;
+    for (u32 j = 0; j < kCorners; ++j) voxels[j] = block_at(j).voxels;
+    return cube_mask(voxels, place_);
   }
 
   /// Returns line `line` of the window, which consists of offsets that differ on the last axis only.
@@ -241,17 +261,6 @@ class Window {
   }
 
  private:
-  /// Joins two blocks of four voxels on each axis that are neighbours on one axis. On this axis, the result
-  /// begins at voxel `place` of the first block. `Group` is 4, 16 or 64, the number of voxels of a block that
-  /// differ on this axis and on those behind it only.
-  template <i32 Group>
-  MINUET_DEVICE static u64 join(u64 first, u64 second, i32 place) {
-    // Counts the voxels of a group that are in the first block.
-    const i32 left = Group - place * (Group / 4);
-    u64 of_first = ~u64{0} >> (64 - left);
-    if constexpr (Group < 64) of_first *= ~u64{0} / ((u64{1} << Group) - 1);  // Repeats it in each group.
-    return (first >> (Group - left) & of_first) | (second << (left - 1) << 1 & ~of_first);
-  }
   MINUET_DEVICE static i32 size(const NeighbourSearch<Ndim>& search, i32 axis) {
     return Size > 0 ? Size : search.kernel_size[axis];
   }

@@ -312,6 +312,26 @@ TEST(VoxelIndex, MapsBetweenTwoIndexes) {
   EXPECT_EQ(maps.rows[1], plain_kernel_map(fine_rows, rows_of_level<3>(coarse, {2, 2, 2, 2}), cube));
 }
 
+/// A window may begin at any voxel of a block, and its blocks may have any voxels.
+TEST(VoxelIndex, MasksOfWindowsJoinEightBlocks) {
+  Random random(5);
+  for (i32 begin = 0; begin < 64; ++begin) {
+    const i32 place[3] = {begin / 16, begin / 4 % 4, begin % 4};
+    for (i32 repeat = 0; repeat < 20; ++repeat) {
+      u64 blocks[8];
+      for (u64& block : blocks) block = random.next();
+      u32 expected = 0;
+      for (i32 k = 0; k < 27; ++k) {
+        const i32 at[3] = {place[0] + k / 9, place[1] + k / 3 % 3, place[2] + k % 3};
+        const i32 corner = at[0] / 4 | at[1] / 4 << 1 | at[2] / 4 << 2;
+        const i32 voxel = at[0] % 4 * 16 + at[1] % 4 * 4 + at[2] % 4;
+        expected |= static_cast<u32>(blocks[corner] >> voxel & 1u) << k;
+      }
+      ASSERT_EQ(cube_mask(blocks, place), expected) << begin;
+    }
+  }
+}
+
 TEST(VoxelIndex, MasksOfManyOffsetsTakeSeveralWords) {
   Random random(3);
   const std::vector<Point> points = random_points(random, 120, 3, 2, 5, true);
