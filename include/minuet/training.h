@@ -96,9 +96,7 @@ MINUET_API minuet_status minuet_training_create(minuet_context* context, minuet_
                                                 minuet_training** training);
 MINUET_API void minuet_training_destroy(minuet_training* training);
 
-/* One tensor that the forward call keeps for the backward call. On a GPU, it also keeps weights in the form
- * that the backward call reads, unless layers are computed again. Strings live as long as the training plan.
- */
+/* One tensor that the forward call keeps for the backward call. Strings live as long as the training plan. */
 typedef struct minuet_kept_info {
   size_t struct_size;
   const char* name; /* the layer or the input that the tensor is the result of */
@@ -123,7 +121,8 @@ MINUET_API minuet_status minuet_training_create_pyramid(minuet_training* trainin
 /* Sizes of the memory of one step on one pyramid, in bytes. */
 typedef struct minuet_training_sizes {
   size_t struct_size;
-  int64_t kept;               /* from a forward call to its backward call */
+  int64_t kept;               /* from a forward call to its backward call; on a GPU the weights that the
+                               * backward call reads are in it too, unless any layer is computed again */
   int64_t forward_workspace;  /* used only during a forward call */
   int64_t backward_workspace; /* used only during a backward call */
 } minuet_training_sizes;
@@ -204,7 +203,8 @@ typedef struct minuet_training_backward_arguments {
   /* one for each input of the plan, with its shape and dtype; with null data where minuet_training_options
    * want no gradient. Null if they want none */
   const minuet_array* input_gradients;
-  const void* kept; /* required: what the forward call wrote, or a copy of it */
+  const void* kept; /* required: what the forward call of this training plan wrote on a device of the same
+                     * architecture, or a copy of it */
   int64_t kept_bytes;
   void* workspace; /* required; it may be used for other data after the call */
   int64_t workspace_bytes;

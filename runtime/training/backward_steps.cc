@@ -1,12 +1,15 @@
 // Does the work of the backward pass that no op does.
 #include <algorithm>
+#include <utility>
 
 #include "runtime/training/pass_steps.h"
 
 namespace minuet {
 
-BackwardSteps::BackwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes)
-    : PassSteps(execution, passes, passes->backward.layers, passes->backward.steps),
+BackwardSteps::BackwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes,
+                             std::vector<KeptImage> kept)
+    : PassSteps(execution, passes, passes->backward.layers, passes->backward.steps, std::move(kept),
+                /*is_forward=*/false),
       pass_(passes_->backward),
       gradients_(passes_->parameters.size()),
       weights_(pass_.parameters.size()),
@@ -112,8 +115,7 @@ std::string BackwardSteps::output_name(std::size_t number) const {
 }
 
 llvm::Error BackwardSteps::start() {
-  // Only the gradients of weights read the lists, and making them reads no weights. So the branch makes them
-  // while the chain converts the weights.
+  // Only the gradients of weights read the lists, so the branch makes them while the chain begins.
   if (pass_.has_branches) MINUET_TRY(execution_.engine().begin_branch());
   MINUET_TRY(list_pairs());
   MINUET_TRY(list_steps());

@@ -61,60 +61,87 @@ static bool reads_elements(const ConvolutionProblem& problem, llvm::ArrayRef<Par
          });
 }
 
-/// Returns true if the forward pass makes the images of the weight of a convolution of the backward pass.
-static bool are_kept(const TrainingOptions& options, const ConvolutionProblem& problem,
-                     llvm::ArrayRef<ParameterImage> images) {
-  return !options.recomputes() && problem.gradient_of && !reads_elements(problem, images);
+/// Returns the images that the kernels of a candidate read.
+static std::vector<ParameterImage> images_of(const Candidate& candidate, const Execution& execution) {
+  const Device& device = *execution.loaded().device;
+  return parameter_images(candidate.choice, device.weight_type(program_of(execution).dtype),
+                          device.info().arch);
 }
 
-std::vector<KeptImage> find_kept_images(const CompiledPlan& plan, const TrainingPasses& passes,
-                                        const Execution& forward) {
-  const Device& device = *forward.loaded().device;
+/// Returns the image of the weight that the kernels of a candidate read, or nothing if they read elements.
+static std::optional<FusedImage> fused_image_of(const ConvolutionProblem& problem, const Candidate& candidate,
+                                                const Execution& execution) {
+  const std::vector<ParameterImage> images = images_of(candidate, execution);
+  if (reads_elements(problem, images)) return std::nullopt;
+  const auto found =
+      llvm::find_if(images, [](const ParameterImage& image) { return image.part == ParameterPart::Weight; });
+  return found == images.end() ? std::nullopt : found->weight.fused;
+}
+
+std::vector<KeptImage> find_kept_images(const CompiledPlan& backward, const TrainingPasses& passes,
+                                        const Execution& execution) {
   const BackwardPass& pass = passes.backward;
   std::vector<KeptImage> kept;
+  if (passes.options.recomputes()) return kept;
   for (std::size_t i = 0; i < pass.program.layers.size(); ++i) {
     const ProgramLayer& layer = pass.program.layers[i];
     const ConvolutionProblem* const problem = convolution_of(layer);
-    if (problem == nullptr || plan.candidates[i].empty()) continue;
+    const std::vector<Candidate>& candidates = backward.candidates[i];
+    if (problem == nullptr || !problem->gradient_of || candidates.empty()) continue;
     // Both passes have the same levels.
-    const i64 rows = forward.level(pass.program.tensors[layer.output].level).rows;
-    const Candidate& candidate = select(plan.candidates[i], likely_rows_within(rows), std::nullopt);
-    const std::vector<ParameterImage> images =
-        parameter_images(candidate.choice, device.weight_type(pass.program.dtype), device.info().arch);
-    if (!are_kept(passes.options, *problem, images)) continue;
-    for (const ParameterImage& image : images) {
-      if (image.part != ParameterPart::Weight) continue;
-      kept.push_back({pass.layers[i].weight, *problem, *image.weight.fused});
+    const i64 rows = likely_rows_within(execution.level(pass.program.tensors[layer.output].level).rows);
+    const Candidate& selected = select(candidates, rows, std::nullopt);
+    const std::optional<FusedImage> layout = fused_image_of(*problem, selected, execution);
+    if (!layout) continue;
+    KeptImage image{static_cast<i32>(i), pass.layers[i].weight, *problem, *layout, 0};
+    // Candidates are in the order of the rows that they serve.
+    for (const Candidate& candidate : candidates) {
+      const std::optional<FusedImage> other = fused_image_of(*problem, candidate, execution);
+      if (other) image.bytes = std::max(image.bytes, fused_image_bytes(*other));
+      if (&candidate == &selected) break;
     }
+    kept.push_back(image);
   }
   return kept;
 }
 
+llvm::Error check_kept_images(llvm::ArrayRef<KeptImage> kept, const Execution& backward) {
+  for (const KeptImage& image : kept) {
+    const std::optional<FusedImage> read =
+        fused_image_of(image.problem, backward.selected_candidate(image.layer), backward);
+    if (read == image.layout) continue;
+    return make_error(StatusCode::Internal, "layer {0} reads another image of its weight than is kept for it",
+                      program_of(backward).layers[image.layer].name);
+  }
+  return llvm::Error::success();
+}
+
 PassParameters::PassParameters(const Execution& execution, llvm::ArrayRef<LayerUse> uses,
-                               const TrainingPasses& passes, std::vector<KeptImage> to_keep)
+                               const TrainingPasses& passes, std::vector<KeptImage> kept, bool is_forward)
     : execution_(execution),
       parameters_(passes.parameters),
       dtype_(program_of(execution).dtype),
       weight_type_(execution.loaded().device->weight_type(dtype_)),
       layers_(uses.size()),
-      to_keep_(std::move(to_keep)),
-      kept_memory_(to_keep_.size()) {
+      kept_(std::move(kept)),
+      kept_memory_(kept_.size()),
+      is_forward_(is_forward) {
   for (std::size_t i = 0; i < uses.size(); ++i) {
     Layer& layer = layers_[i];
     const ProgramLayer& op = program_of(execution).layers[i];
     layer.use = uses[i];
-    layer.images = parameter_images(execution.selected_candidate(static_cast<i32>(i)).choice, weight_type_,
-                                    execution.loaded().device->info().arch);
+    layer.images = images_of(execution.selected_candidate(static_cast<i32>(i)), execution);
     const ConvolutionProblem* const problem = convolution_of(op);
     if (problem == nullptr) continue;
-    layer.reads_kept = are_kept(passes.options, *problem, layer.images);
     if (reads_elements(*problem, layer.images)) {
       layer.weight_bytes = weight_numbers(*problem) * dtype_bytes(storage_type(weight_type_));
     }
   }
-  for (std::size_t i = 0; i < to_keep_.size(); ++i) {
-    const auto reads = [&](const Layer& layer) { return layer.use.weight == to_keep_[i].weight; };
-    llvm::find_if(layers_, reads)->to_keep.push_back(static_cast<i32>(i));
+  for (std::size_t i = 0; i < kept_.size(); ++i) {
+    // Each weight that the backward pass reads is that of a convolution of the forward pass.
+    const auto is_of = [&](const Layer& layer) { return layer.use.weight == kept_[i].weight; };
+    Layer& layer = is_forward ? *llvm::find_if(layers_, is_of) : layers_[kept_[i].layer];
+    layer.kept.push_back(static_cast<i32>(i));
   }
   for (const PlanParameter& parameter : parameters_) {
     if (parameter.role != ParameterRole::Weight) {
@@ -124,6 +151,7 @@ PassParameters::PassParameters(const Execution& execution, llvm::ArrayRef<LayerU
 }
 
 void PassParameters::place(Placement& parts, Placement& kept) {
+  for (std::size_t i = 0; i < kept_.size(); ++i) kept_memory_[i] = kept.take<char>(kept_[i].bytes);
   ones_ = parts.take<float>(most_channels_);
   zeros_ = parts.take<float>(most_channels_);
   reads_ones_ = reads_zeros_ = false;
@@ -146,17 +174,17 @@ void PassParameters::place(Placement& parts, Placement& kept) {
       } else if (image.part == ParameterPart::Shift) {
         layer.pointers.push_back(!scales ? nullptr : layer.shift ? layer.shift : zeros_);
       } else if (image.weight.fused) {
-        Placement& places = layer.reads_kept ? kept : parts;
-        char* const memory = places.take<char>(fused_image_bytes(*image.weight.fused));
+        if (!is_forward_ && !layer.kept.empty()) {
+          layer.pointers.push_back(kept_memory_[layer.kept.front()]);
+          continue;
+        }
+        char* const memory = parts.take<char>(fused_image_bytes(*image.weight.fused));
         layer.fused.push_back({*image.weight.fused, memory});
         layer.pointers.push_back(memory);
       } else {
         layer.pointers.push_back(layer.weight);
       }
     }
-  }
-  for (std::size_t i = 0; i < to_keep_.size(); ++i) {
-    kept_memory_[i] = kept.take<char>(fused_image_bytes(to_keep_[i].layout));
   }
 }
 
@@ -200,16 +228,17 @@ llvm::Error PassParameters::take(llvm::ArrayRef<GivenArray> values, WeightsOrder
     if (llvm::Error error = check_f32(array)) return annotate(std::move(error), "\"" + parameter.name + "\"");
     MINUET_TRY(layer.given_weight.find(
         array, order, [&] { return forward_of(*problem); }, parameter));
-    if (layer.reads_kept) continue;
     const GivenWeight& forward = layer.given_weight.place;
     const GivenWeight given = problem->gradient_of ? transposed(forward, *problem) : forward;
     for (const auto& [layout, memory] : layer.fused) {
       jobs_.push_back(layer.weight_bytes > 0 ? stored_image_job(layout, layer.weight, memory)
                                              : image_from(given, problem->ndim, array.data, layout, memory));
     }
-    // The images of one weight are made at the same time, so that the second one finds it in the L2 cache.
-    for (const i32 number : layer.to_keep) {
-      const KeptImage& image = to_keep_[number];
+    // The images of one weight are made at the same time, so that the second one finds the weight in the L2
+    // cache.
+    for (const i32 number : layer.kept) {
+      if (!is_forward_) break;
+      const KeptImage& image = kept_[number];
       jobs_.push_back(image_from(transposed(forward, image.problem), image.problem.ndim, array.data,
                                  image.layout, kept_memory_[number]));
     }

@@ -1,5 +1,5 @@
 // Brings the parameters that a caller gives to one pass into the forms that kernels read, in the workspace of
-// the pass.
+// the pass or in the memory that the forward pass keeps.
 #pragma once
 
 #include "runtime/execution/execution.h"
@@ -27,25 +27,29 @@ struct FoundWeight {
   llvm::SmallVector<i64, kMaxArrayAxes> shape_, strides_;
 };
 
-/// Describes an image of a weight that the forward pass makes for the backward pass, so that a step reads the
-/// caller's weight once. The forward pass keeps it, unless the backward pass computes layers again so that
-/// little is kept.
+/// Describes an image of a weight that the forward pass makes and keeps for the backward pass, which then
+/// does not read the caller's weight again.
 struct KeptImage {
+  i32 layer = 0;               // Is the layer of the backward pass that reads the image.
   i32 weight = 0;              // Is a number in the list of the network's parameters.
-  ConvolutionProblem problem;  // Is the op of the backward pass that reads the image.
+  ConvolutionProblem problem;  // Is the op of the layer.
   FusedImage layout;
+  i64 bytes = 0;  // Suffices for the images of the kernels for fewer rows, too, so that it grows with them.
 };
-/// Returns the images that the forward pass keeps for the backward pass, in the order of their memory. `plan`
-/// is the backward pass's plan, and `forward` runs the forward pass on the same pyramid.
-std::vector<KeptImage> find_kept_images(const CompiledPlan& plan, const TrainingPasses& passes,
-                                        const Execution& forward);
+/// Returns the images that the forward pass keeps, in the order of their memory. `backward` is the plan of
+/// the backward pass, and `execution` runs one of the passes on the pyramid. If the backward pass computes
+/// any layer again, there are none: it then makes the images itself, so that less is kept.
+std::vector<KeptImage> find_kept_images(const CompiledPlan& backward, const TrainingPasses& passes,
+                                        const Execution& execution);
+/// Returns Internal if the kernels that an execution of the backward pass has selected read other images.
+llvm::Error check_kept_images(llvm::ArrayRef<KeptImage> kept, const Execution& backward);
 
 class PassParameters {
  public:
-  /// `uses` has an element for each layer of the program that `execution` runs. `to_keep` is
-  /// find_kept_images() in the forward pass, and empty in the backward pass.
+  /// `uses` has an element for each layer of the program that `execution` runs. The forward pass makes the
+  /// images `kept`, and the backward pass reads them.
   PassParameters(const Execution& execution, llvm::ArrayRef<LayerUse> uses, const TrainingPasses& passes,
-                 std::vector<KeptImage> to_keep);
+                 std::vector<KeptImage> kept, bool is_forward);
   void place(Placement& parts, Placement& kept);
   /// Takes the arrays of all parameters. They are read by enqueue().
   llvm::Error take(llvm::ArrayRef<GivenArray> values, WeightsOrder order);
@@ -74,8 +78,9 @@ class PassParameters {
       char* memory = nullptr;
     };
     llvm::SmallVector<Image, 1> fused;
-    bool reads_kept = false;            // Says whether the forward pass has made the images.
-    llvm::SmallVector<i32, 1> to_keep;  // Lists the elements of to_keep_ of the layer's weight.
+    // Lists the elements of kept_ that the layer reads in the backward pass, or that are made of its weight
+    // in the forward pass.
+    llvm::SmallVector<i32, 1> kept;
     float *scale = nullptr, *shift = nullptr;
     std::vector<const void*> pointers;
   };
@@ -87,8 +92,9 @@ class PassParameters {
   const llvm::ArrayRef<PlanParameter> parameters_;
   const DType dtype_, weight_type_;
   std::vector<Layer> layers_;
-  const std::vector<KeptImage> to_keep_;
-  std::vector<char*> kept_memory_;  // Has an element for each of to_keep_.
+  const std::vector<KeptImage> kept_;
+  std::vector<char*> kept_memory_;  // Has an element for each of kept_.
+  const bool is_forward_;
   i64 most_channels_ = 1;
   float *ones_ = nullptr, *zeros_ = nullptr;
   bool reads_ones_ = false, reads_zeros_ = false;  // Say whether anything reads these numbers.

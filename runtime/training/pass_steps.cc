@@ -1,15 +1,16 @@
 #include "runtime/training/pass_steps.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace minuet {
 
 PassSteps::PassSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes,
                      llvm::ArrayRef<LayerUse> uses, const std::vector<PassStep>& steps,
-                     std::vector<KeptImage> to_keep)
+                     std::vector<KeptImage> kept, bool is_forward)
     : execution_(execution),
       passes_(std::move(passes)),
-      parameters_(execution, uses, *passes_, std::move(to_keep)),
+      parameters_(execution, uses, *passes_, std::move(kept), is_forward),
       saved_(passes_->forward.norms.size()),
       moments_(passes_->forward.norms.size()),
       steps_(steps),
@@ -112,8 +113,9 @@ NormWorkspace PassSteps::norm_workspace(const NormShape& shape) const {
 }
 
 ForwardSteps::ForwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes,
-                           std::vector<KeptImage> to_keep)
-    : PassSteps(execution, passes, passes->forward.layers, passes->forward.steps, std::move(to_keep)),
+                           std::vector<KeptImage> kept)
+    : PassSteps(execution, passes, passes->forward.layers, passes->forward.steps, std::move(kept),
+                /*is_forward=*/true),
       new_vectors_(passes->parameters.size()) {}
 
 void ForwardSteps::place(Placement& parts, Placement& kept) {

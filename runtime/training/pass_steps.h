@@ -35,7 +35,7 @@ class PassSteps : public RunSteps {
 
  protected:
   PassSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes, llvm::ArrayRef<LayerUse> uses,
-            const std::vector<PassStep>& steps, std::vector<KeptImage> to_keep = {});
+            const std::vector<PassStep>& steps, std::vector<KeptImage> kept, bool is_forward);
   virtual llvm::Error run(const PassStep& step) = 0;
   /// Begins, resumes, ends or joins a branch.
   llvm::Error run_branch(StepKind kind);
@@ -72,9 +72,9 @@ class PassSteps : public RunSteps {
 
 class ForwardSteps final : public PassSteps {
  public:
-  /// `to_keep` is find_kept_images().
+  /// `kept` is find_kept_images().
   ForwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes,
-               std::vector<KeptImage> to_keep);
+               std::vector<KeptImage> kept);
   void place(Placement& parts, Placement& kept) override;
   /// Takes the arguments of the next run. They must stay valid until it is enqueued.
   llvm::Error take(const ForwardArguments& given);
@@ -95,7 +95,8 @@ class ForwardSteps final : public PassSteps {
 
 class BackwardSteps final : public PassSteps {
  public:
-  BackwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes);
+  BackwardSteps(Execution& execution, std::shared_ptr<const TrainingPasses> passes,
+                std::vector<KeptImage> kept);
   void place(Placement& parts, Placement& kept) override;
   llvm::Error take(const BackwardArguments& given);
   llvm::Error start() override;

@@ -1,6 +1,9 @@
 #include "runtime/training/training.h"
 
+#include <functional>
 #include <iterator>
+#include <type_traits>
+#include <utility>
 
 #include "codegen/source/keys.h"
 
@@ -50,14 +53,27 @@ llvm::Error check_pyramid(const TrainingPasses& passes, const Execution& executi
   return llvm::Error::success();
 }
 
-/// Returns the loaded form of a pass on the device. If nothing is loaded there, because only memory is
-/// measured, it returns the form that would be.
-llvm::Expected<std::shared_ptr<const CompiledPlan>> compiled_on(const PlanStore& store,
-                                                                const Device& device) {
-  auto loaded = store.loaded_on(device);
-  if (loaded) return (*loaded)->compiled;
-  llvm::consumeError(loaded.takeError());
-  return CompiledPlan::create(store.plan(), device.info().arch);
+/// Returns the form of a pass that is compiled for the architecture, or that would be.
+llvm::Expected<std::shared_ptr<const CompiledPlan>> plan_for(const PlanStore& store, llvm::StringRef arch) {
+  auto compiled = store.compiled_for(arch);
+  if (compiled) return compiled->plan;
+  llvm::consumeError(compiled.takeError());
+  return CompiledPlan::create(store.plan(), arch);
+}
+
+/// Returns the function that makes the steps of a forward pass, or of a backward pass. find_plan() returns
+/// the plan of the backward pass for a device.
+using FindPlan = std::function<llvm::Expected<std::shared_ptr<const CompiledPlan>>(const Device& device)>;
+template <class Steps>
+MakeRunSteps make_steps_of(std::shared_ptr<const TrainingPasses> passes, FindPlan find_plan) {
+  return [passes = std::move(passes), find_plan = std::move(find_plan)](
+             Execution& execution) -> llvm::Expected<std::unique_ptr<RunSteps>> {
+    MINUET_TRY(check_pyramid(*passes, execution));
+    MINUET_ASSIGN(const std::shared_ptr<const CompiledPlan> backward, find_plan(*execution.loaded().device));
+    std::vector<KeptImage> kept = find_kept_images(*backward, *passes, execution);
+    if (std::is_same_v<Steps, BackwardSteps>) MINUET_TRY(check_kept_images(kept, execution));
+    return std::make_unique<Steps>(execution, passes, std::move(kept));
+  };
 }
 
 /// Returns an execution of a pass that only measures memory.
@@ -66,7 +82,7 @@ llvm::Expected<std::unique_ptr<Execution>> measured(const PlanStore& store,
                                                     const PyramidUse& use, const MakeRunSteps& make_steps) {
   auto loaded = std::make_shared<LoadedPlan>();
   loaded->plan = store.shared_plan();
-  MINUET_ASSIGN(loaded->compiled, CompiledPlan::create(store.plan(), device->info().arch));
+  MINUET_ASSIGN(loaded->compiled, plan_for(store, device->info().arch));
   loaded->device = device;
   loaded->weights.resize(store.plan().parameters.size());
   return Execution::create_on(std::move(loaded), use, make_steps);
@@ -87,25 +103,19 @@ llvm::Expected<std::shared_ptr<Training>> Training::create_tuned(
   std::shared_ptr<Training> training(new Training());
   const auto passes = std::make_shared<const TrainingPasses>(std::move(made));
   training->passes_ = passes;
-  const auto set_up = [&](Pass& pass, const Program& program, MakeRunSteps make_steps) {
+  const auto set_up = [&](Pass& pass, const Program& program) {
     pass.store = std::make_shared<PlanStore>(plan_of(program, tuning), cache);
-    pass.make_steps = std::move(make_steps);
-    pass.runs = std::make_shared<RunPool>(pass.make_steps);
   };
-  set_up(training->backward_, passes->backward.program,
-         [passes](Execution& execution) -> llvm::Expected<std::unique_ptr<RunSteps>> {
-           MINUET_TRY(check_pyramid(*passes, execution));
-           return std::make_unique<BackwardSteps>(execution, passes);
-         });
-  set_up(training->forward_, passes->forward.program,
-         [passes, backward = training->backward_.store](
-             Execution& execution) -> llvm::Expected<std::unique_ptr<RunSteps>> {
-           MINUET_TRY(check_pyramid(*passes, execution));
-           MINUET_ASSIGN(const std::shared_ptr<const CompiledPlan> plan,
-                         compiled_on(*backward, *execution.loaded().device));
-           return std::make_unique<ForwardSteps>(execution, passes,
-                                                 find_kept_images(*plan, *passes, execution));
-         });
+  set_up(training->forward_, passes->forward.program);
+  set_up(training->backward_, passes->backward.program);
+  const FindPlan find_plan =
+      [store = training->backward_.store](
+          const Device& device) -> llvm::Expected<std::shared_ptr<const CompiledPlan>> {
+    MINUET_ASSIGN(const std::shared_ptr<const LoadedPlan> loaded, loaded_on(*store, device));
+    return loaded->compiled;
+  };
+  training->forward_.runs = std::make_shared<RunPool>(make_steps_of<ForwardSteps>(passes, find_plan));
+  training->backward_.runs = std::make_shared<RunPool>(make_steps_of<BackwardSteps>(passes, find_plan));
   return training;
 }
 
@@ -157,7 +167,8 @@ llvm::Expected<std::vector<KernelRequest>> Training::requests(llvm::StringRef ar
 }
 
 llvm::Error Training::load(const std::shared_ptr<Device>& device) {
-  for (const Pass* const pass : {&forward_, &backward_}) {
+  // A forward pass asks which images the loaded backward pass reads, so that one is loaded first.
+  for (const Pass* const pass : {&backward_, &forward_}) {
     MINUET_TRY(pass->store->compile(device->info().arch).takeError());
     MINUET_TRY(pass->store->load(device));
   }
@@ -166,10 +177,18 @@ llvm::Error Training::load(const std::shared_ptr<Device>& device) {
 
 llvm::Expected<TrainingBytes> Training::bytes(const std::shared_ptr<Device>& device,
                                               const PyramidUse& use) const {
+  const FindPlan find_plan = [store = backward_.store](const Device& of) {
+    return plan_for(*store, of.info().arch);
+  };
   MINUET_ASSIGN(const std::unique_ptr<Execution> forward,
-                measured(*forward_.store, device, use, forward_.make_steps));
+                measured(*forward_.store, device, use, make_steps_of<ForwardSteps>(passes_, find_plan)));
   MINUET_ASSIGN(const std::unique_ptr<Execution> backward,
-                measured(*backward_.store, device, use, backward_.make_steps));
+                measured(*backward_.store, device, use, make_steps_of<BackwardSteps>(passes_, find_plan)));
+  if (forward->kept_bytes() != backward->kept_bytes()) {
+    return make_error(StatusCode::Internal,
+                      "the forward pass keeps {0} bytes, but the backward pass reads {1}",
+                      forward->kept_bytes(), backward->kept_bytes());
+  }
   return TrainingBytes{forward->kept_bytes(), forward->run_bytes(), backward->run_bytes()};
 }
 

@@ -55,7 +55,6 @@ class Training {
  private:
   struct Pass {
     std::shared_ptr<PlanStore> store;
-    MakeRunSteps make_steps;
     std::shared_ptr<RunPool> runs;
   };
   Training() = default;

@@ -260,7 +260,7 @@ llvm::Error TrainingMeter::estimate() {
   opening_seconds_ = seconds() - start;
   for (const Cloud& cloud : clouds_) {
     MINUET_TRY(build(cloud));
-    MINUET_TRY(run_forward(cloud));
+    MINUET_TRY(run_forward(*fallback_, cloud));
     // The time of the first pass is not used, because it includes the creation of an execution.
     MINUET_TRY(run_backward(*fallback_, cloud));
     MINUET_TRY(device_->synchronize(nullptr));
@@ -341,7 +341,9 @@ std::vector<GivenArray> TrainingMeter::tensor_arrays(const std::vector<i32>& ten
   return arrays;
 }
 
-llvm::Error TrainingMeter::run_forward(const Cloud& cloud) {
+/// Runs a forward pass. A backward pass of the same training plan may follow, but none of another plan,
+/// because what is kept depends on the kernels of both passes.
+llvm::Error TrainingMeter::run_forward(const Training& training, const Cloud& cloud) {
   const Program& program = passes().forward.program;
   const std::vector<GivenArray> parameters = parameter_arrays(parameters_),
                                 inputs = tensor_arrays(program.inputs, inputs_, cloud),
@@ -352,7 +354,7 @@ llvm::Error TrainingMeter::run_forward(const Cloud& cloud) {
   use.pyramid = cloud.pyramid;
   ForwardArguments given;
   given.parameters = parameters;
-  return fallback_->forward(*device_, use, run, given, nullptr);
+  return training.forward(*device_, use, run, given, nullptr);
 }
 
 /// Runs a backward pass on what the last forward pass has kept. `times` is null if it is not timed.
@@ -411,7 +413,7 @@ llvm::Error TrainingMeter::check_default() {
   const auto is_informative = [](float value) { return std::isfinite(value) && value != 0; };
   for (const Cloud& cloud : clouds_) {
     MINUET_TRY(build(cloud));
-    MINUET_TRY(run_forward(cloud));
+    MINUET_TRY(run_forward(*fallback_, cloud));
     MINUET_ASSIGN(const std::vector<std::vector<float>> gradients, gradients_by(*fallback_, cloud));
     for (const std::vector<float>& of_weight : gradients) {
       if (std::any_of(of_weight.begin(), of_weight.end(), is_informative)) return llvm::Error::success();
@@ -425,7 +427,9 @@ llvm::Error TrainingMeter::check_default() {
 /// Returns an error if the gradients of a weight with the default and with the trial differ by more than
 /// rounding.
 llvm::Error TrainingMeter::check_gradients(const Training& trial, const Cloud& cloud) {
+  MINUET_TRY(run_forward(*fallback_, cloud));
   MINUET_ASSIGN(const std::vector<std::vector<float>> fallback, gradients_by(*fallback_, cloud));
+  MINUET_TRY(run_forward(trial, cloud));
   MINUET_ASSIGN(const std::vector<std::vector<float>> tried, gradients_by(trial, cloud));
   for (std::size_t i = 0; i < tried.size(); ++i) {
     if (agrees(tried[i], fallback[i])) continue;
@@ -440,6 +444,7 @@ llvm::Error TrainingMeter::check_gradients(const Training& trial, const Cloud& c
 [[gnu::cold]] llvm::Expected<std::map<TuningBucket, i64>> TrainingMeter::time_gradients(
     const Training& training, const Cloud& cloud, const TuningConfigs& round) {
   RunTimes times;
+  MINUET_TRY(run_forward(training, cloud));
   MINUET_TRY(run_backward(training, cloud, &times));
   std::map<TuningBucket, i64> sums;
   for (const Gradient& gradient : cloud.gradients) {
@@ -459,7 +464,6 @@ llvm::Expected<std::map<TuningBucket, TuningSamples>> TrainingMeter::measure(con
   MINUET_TRY(make_room(*trial));
   for (const Cloud& cloud : clouds_) {
     MINUET_TRY(build(cloud));
-    MINUET_TRY(run_forward(cloud));
     MINUET_TRY(check_gradients(*trial, cloud));
     const auto time = [&](bool is_trial) {
       return time_gradients(is_trial ? *trial : *fallback_, cloud, round);

@@ -83,7 +83,7 @@ class TrainingMeter final : public TuningMeter {
   llvm::Error build(const Cloud& cloud);
   PyramidRun memory_of_run() const;
   llvm::Error make_room(const Training& training);
-  llvm::Error run_forward(const Cloud& cloud);
+  llvm::Error run_forward(const Training& training, const Cloud& cloud);
   std::vector<GivenArray> parameter_arrays(const std::vector<DeviceMemory>& memory) const;
   std::vector<GivenArray> tensor_arrays(const std::vector<i32>& tensors,
                                         const std::vector<DeviceMemory>& memory, const Cloud& cloud) const;

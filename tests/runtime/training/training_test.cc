@@ -112,6 +112,29 @@ TEST_P(TrainingTest, ABackwardCallCanBeRepeated) {
   EXPECT_EQ(first, room.read());
 }
 
+/// On a GPU, the backward call reads what the forward call has made of the weights, and not the weights,
+/// unless it computes layers again.
+TEST_P(TrainingTest, WeightsAreReadOnceAStep) {
+  for (const int32_t computes_again : {0, 1}) {
+    TrainingCase test = unet();
+    test.options.recompute_blocks = computes_again;
+    const TrainingRun run(machine(), dtype(), test);
+    StepRoom room(run, usual(test));
+    room.build();
+    check(room.forward_on());
+    check(room.backward_on());
+    const StepResult first = room.read();
+    for (const minuet_array& weight : room.parameters) {
+      if (weight.rank == 1) continue;
+      const std::vector<float> other(numbers_of(weight), NAN);
+      check(minuet_device_copy(machine().device(), weight.data, other.data(),
+                               static_cast<int64_t>(other.size() * sizeof(float)), 0));
+    }
+    check(room.backward_on());
+    EXPECT_EQ(first == room.read(), !machine().is_cpu() && computes_again == 0);
+  }
+}
+
 /// Blocks that are computed again give the same bits, and less is kept.
 TEST_P(TrainingTest, BlocksAreComputedAgainOnRequest) {
   for (const char* const description : {kUNet, kUnusual}) {
