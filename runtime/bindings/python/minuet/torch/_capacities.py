@@ -15,7 +15,6 @@ from ._rules import read_numbers, rounded_capacity
 if TYPE_CHECKING:
     from ._geometry import Geometry
     from ._levels import KernelMap
-    from ._sparse_tensor import SparseTensor
 
 
 class LearnedMap(NamedTuple):
@@ -144,19 +143,28 @@ class Capacities:
         return made
 
 
-def status_of(given: Any) -> torch.Tensor:
-    """Returns the status of a geometry, of a level, or of a sparse tensor, which may be one of spconv's names and the
-    like. A tensor of torch is a status already."""
+def geometry_of(given: Any) -> Geometry | None:
+    """Returns the geometry of a level or of a sparse tensor, also one of minuet.torch.spconv and of the other modules,
+    and a geometry itself. None: it is a tensor of torch, which is a status."""
     if isinstance(given, torch.Tensor):
-        return given
-    geometry = given if hasattr(given, "status") else getattr(given, "level", given).geometry
-    status: torch.Tensor = geometry.status()
+        return None
+    geometry: Geometry = given if hasattr(given, "status") else getattr(given, "level", given).geometry
+    return geometry
+
+
+def status_of(given: Any) -> torch.Tensor:
+    """Returns the status of what geometry_of() takes. A tensor of torch is a status already."""
+    geometry = geometry_of(given)
+    status: torch.Tensor = given if geometry is None else geometry.status()
     return status
 
 
-def check(given: SparseTensor | Geometry | torch.Tensor) -> None:
-    """Waits for the status of a tensor, a geometry, or of geometry.status(), and raises an error if the cloud did not
-    fit.
+def check(given: Any) -> None:
+    """Waits for the status of a cloud, and raises an error if the cloud did not fit.
+
+    Args:
+        given: a sparse tensor, also one of minuet.torch.spconv and of the other modules, a level, a geometry, or the
+            tensor that geometry.status() returned.
 
     Raises:
         RuntimeError: it did not fit; the message says why.

@@ -121,8 +121,8 @@ def statistics_of(norm: _BatchNorm) -> tuple[torch.Tensor | None, torch.Tensor |
 
 def batches_of(norm: _BatchNorm, x: SparseTensor, group: Any) -> torch.Tensor | None:
     """Returns the number of batches before this one where the op has to know it: the new statistics depend on it, or
-    only the device knows whether the batch has voxels, without which it is not counted. Those of a group of ranks may
-    all be on other ranks."""
+    only the device knows whether the batch has voxels, without which it is not counted. The voxels of a group's batch
+    may all be on other ranks."""
     if norm.num_batches_tracked is None or (norm.momentum is not None and x.count is None and group is None):
         return None
     return norm.num_batches_tracked.view(1)

@@ -200,3 +200,80 @@ def test_clouds_of_exact_mode_fit():
     with sparse.skip_unless_fits(loop.optimizer, x):
         loop.optimizer.step()
     assert not torch.equal(loop.network.head.bias, bias)
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "fused SGD"])
+@pytest.mark.parametrize("voxels", [SMALL, LARGE])
+def test_forward_passes_inside_of_the_statement(optimizer, voxels):
+    """Their levels and maps are not in the status that was read before, so that the step is refused."""
+    loop, fitting = Loop("cpu", optimizer), draw("cpu", SMALL)
+    loop.step(SMALL)
+    x, before = draw("cpu", voxels), loop.values()
+    with sparse.skip_unless_fits(loop.optimizer, fitting, fitting.level.geometry.status(), x):
+        loop.network(x).square().sum().backward()
+        with pytest.raises(RuntimeError, match="after all forward passes"):
+            loop.optimizer.step()
+    assert are_same(loop.values(), before)
+    with sparse.skip_unless_fits(loop.optimizer, fitting, x):
+        loop.optimizer.step()
+    assert are_same(loop.values(), before) == (voxels == LARGE)
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "fused SGD"])
+@pytest.mark.parametrize("is_scaled", [False, True], ids=["plain", "scaled"])
+def test_closures(optimizer, is_scaled):
+    """A closure would run the network, and the status of that cloud is not known before."""
+    loop = Loop("cpu", optimizer, is_scaled=is_scaled)
+    loop.step(SMALL)
+    x, before = loop.backward(SMALL), loop.values()
+    with sparse.skip_unless_fits(loop.optimizer, x):
+        with pytest.raises(ValueError, match="closure"):
+            loop.scaler.step(loop.optimizer, lambda: pytest.fail("it ran"))
+        if not is_scaled:
+            with pytest.raises(ValueError, match="closure"):
+                loop.optimizer.step(closure=lambda: pytest.fail("it ran"))
+        assert are_same(loop.values(), before)
+        loop.optimizer.step(None)
+    assert not are_same(loop.values(), before)
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "fused SGD"])
+def test_a_scheduler_that_is_made_inside_of_the_statement(optimizer):
+    """It wraps the step there, and the optimizer is left as it was."""
+    loop = Loop("cpu", optimizer)
+    x, before = loop.backward(LARGE), loop.values()[:1]
+    with sparse.skip_unless_fits(loop.optimizer, x), warnings.catch_warnings(action="error"):
+        scheduler = torch.optim.lr_scheduler.StepLR(loop.optimizer, 1)
+        loop.optimizer.step()
+        scheduler.step()
+    assert are_same(loop.values()[:1], before)
+    assert "step" not in vars(loop.optimizer)
+
+
+@pytest.mark.parametrize("voxels", [SMALL, LARGE])
+def test_groups_of_which_one_is_fused(voxels):
+    """The host decides for both, because only one of them would read found_inf."""
+    loop = Loop("cpu", "SGD")
+    halves = [{"params": half.parameters()} for half in (loop.network.layers, loop.network.head)]
+    loop.optimizer = torch.optim.SGD([halves[0], {**halves[1], "fused": False}], lr=0.1, momentum=0.9, fused=True)
+    loop.step(SMALL)
+    before = loop.values()
+    loop.step(voxels)
+    same = [torch.equal(*pair) for pair in zip(loop.values(), before, strict=True)]
+    assert all(same) if voxels == LARGE else not any(same)
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "fused SGD"])
+@pytest.mark.parametrize("sizes", [(SMALL, LARGE), (LARGE, SMALL), (SMALL, OTHER)])
+def test_nested_statements(optimizer, sizes):
+    """Each optimizer skips the steps of its own cloud."""
+    loops = [Loop("cpu", optimizer) for _ in sizes]
+    for loop in loops:
+        loop.step(SMALL)
+    before = [loop.values() for loop in loops]
+    one, two = (loop.backward(voxels) for loop, voxels in zip(loops, sizes, strict=True))
+    with sparse.skip_unless_fits(loops[0].optimizer, one), sparse.skip_unless_fits(loops[1].optimizer, two):
+        for loop in loops:
+            loop.optimizer.step()
+    for loop, values, voxels in zip(loops, before, sizes, strict=True):
+        assert are_same(loop.values(), values) == (voxels == LARGE)
