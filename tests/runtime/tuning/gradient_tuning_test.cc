@@ -116,8 +116,8 @@ class GradientTuningTest : public Gradient {
   const TemporaryPath folder_{"gradient-tuning"}, files_{"gradient-ahead"};
 };
 
-/// Every candidate gives the gradients of the default, so none is skipped. The candidates for the gradients of
-/// inputs read images of weights in several layouts.
+/// Every candidate gives the gradients of the default, so none is skipped. The candidates for the gradients
+/// of inputs read images of weights in several layouts.
 TEST_P(GradientTuningTest, WhatWasMeasuredIsUsed) {
   const Plan plan = make_plan();
   Told told;
