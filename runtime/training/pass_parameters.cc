@@ -1,5 +1,6 @@
 #include "runtime/training/pass_parameters.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>

@@ -61,9 +61,9 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> plan_for(const PlanStore& st
   return CompiledPlan::create(store.plan(), arch);
 }
 
-/// Returns the function that makes the steps of a forward pass, or of a backward pass. find_plan() returns
-/// the plan of the backward pass for a device.
+/// Returns the plan of the backward pass for a device.
 using FindPlan = std::function<llvm::Expected<std::shared_ptr<const CompiledPlan>>(const Device& device)>;
+/// Returns the function that makes the steps of a forward pass, or of a backward pass.
 template <class Steps>
 MakeRunSteps make_steps_of(std::shared_ptr<const TrainingPasses> passes, FindPlan find_plan) {
   return [passes = std::move(passes), find_plan = std::move(find_plan)](
@@ -167,7 +167,7 @@ llvm::Expected<std::vector<KernelRequest>> Training::requests(llvm::StringRef ar
 }
 
 llvm::Error Training::load(const std::shared_ptr<Device>& device) {
-  // A forward pass asks which images the loaded backward pass reads, so that one is loaded first.
+  // A forward pass asks which images the loaded backward pass reads, so the backward pass is loaded first.
   for (const Pass* const pass : {&backward_, &forward_}) {
     MINUET_TRY(pass->store->compile(device->info().arch).takeError());
     MINUET_TRY(pass->store->load(device));
