@@ -261,10 +261,11 @@ llvm::Error TrainingMeter::estimate() {
   for (const Cloud& cloud : clouds_) {
     MINUET_TRY(build(cloud));
     MINUET_TRY(run_forward(*fallback_, cloud));
-    // The time of the first pass is not used, because it includes the creation of an execution.
+    // The time of the first passes is not used, because it includes the creation of executions.
     MINUET_TRY(run_backward(*fallback_, cloud));
     MINUET_TRY(device_->synchronize(nullptr));
     const double begin = seconds();
+    MINUET_TRY(run_forward(*fallback_, cloud));
     MINUET_TRY(run_backward(*fallback_, cloud));
     MINUET_TRY(device_->synchronize(nullptr));
     step_seconds_ += seconds() - begin;

@@ -30,8 +30,8 @@ constexpr const char* kSmall = R"({"name": "small", "ndim": 3, "in_channels": 4,
   {"op": "up", "name": "up", "width": 0, "kernel_size": 2, "stride": 2, "onto": "fine"}]})";
 
 struct Told {
-  std::string stop_in;  // A round of this step ends the call, after so many.
-  int64_t rounds = 1;
+  std::string stop_in;  // This step ends the call.
+  int64_t rounds = 1;   // Counts the rounds after which it does.
   bool stops = false;
   std::vector<std::string> steps, skipped;
 };
