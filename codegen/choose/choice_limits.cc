@@ -2,6 +2,7 @@
 // may come from outside the library, for example from a file of tuning results.
 #include "codegen/base/arch.h"
 #include "codegen/choose/ops/convolution_fused.h"
+#include "codegen/choose/ops/fused_limits.h"
 
 namespace minuet {
 namespace {
@@ -70,8 +71,7 @@ llvm::Error check_fused_warps(const FusedSpec& spec) {
         spec.blocks, spec.warps, spec.split, spec.row_tiles, spec.prefetch, spec.cluster);
   }
   if (spec.unit == MmaUnit::Warpgroup) {
-    const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;
-    if (spec.row_tiles != 2 || spec.warps % 4 != 0 || spec.split != 1 || !copies_bulk ||
+    if (spec.row_tiles != 2 || spec.warps % 4 != 0 || spec.split != 1 || !fused_copies_bulk(spec) ||
         spec.io == DType::F32 || folds_offsets(spec.io, spec.in_channels)) {
       return make_error(
           StatusCode::OutOfRange,
@@ -107,13 +107,47 @@ llvm::Error check_fused_shape(const FusedSpec& spec) {
         "the kernel cannot compute a shortcut, which needs an odd number of offsets, input rows of more than "
         "16 bytes, no residual, and no second output");
   }
-  const bool is_ring = spec.weights != WeightRoad::Cached;
+  const bool is_ring = spec.weights != WeightRoad::Cached && spec.weights != WeightRoad::Resident;
   const i32 least_stages = is_ring ? 2 * spec.split : 1;
   if (spec.stages < least_stages || spec.stages > kMostStages || spec.stages % spec.split != 0) {
     return make_error(StatusCode::OutOfRange, "stages is {0}; it must be a multiple of {1} from {2} to {3}",
                       spec.stages, spec.split, least_stages, kMostStages);
   }
   return llvm::Error::success();
+}
+
+/// Returns true if a multiprocessor has the registers for the blocks of a persistent kernel. A warp holds the
+/// residual and the first input rows of the next tile at once. The number of registers for everything else
+/// (kOthers) was observed in compiled kernels.
+bool has_persistent_registers(const FusedSpec& spec) {
+  constexpr i32 kOthers = 32, kLaneRegisters = 512;  // A quarter of a multiprocessor has 512 for each lane.
+  const i32 registers = kLaneRegisters / ((spec.blocks * spec.warps + 3) / 4) / 8 * 8;
+  const i32 residual = spec.residual ? spec.columns * dtype_bytes(fused_residual_type(spec)) / 8 : 0;
+  const i32 inputs = spec.prefetch * spec.step * dtype_bytes(spec.io) / 4;
+  return spec.columns / 2 + inputs + residual + kOthers <= registers;
+}
+
+/// Checks what a persistent kernel needs. The caller must have called check_fused_shape() before.
+llvm::Error check_fused_persistent(const FusedSpec& spec) {
+  const bool is_resident = spec.weights == WeightRoad::Resident;
+  if (is_resident && (!spec.persistent || fused_column_blocks(spec) > 1 || spec.shortcut)) {
+    return make_error(
+        StatusCode::OutOfRange,
+        "'weights' is Resident, which needs a persistent kernel whose blocks compute all output "
+        "channels and no shortcut");
+  }
+  if (!spec.persistent) return llvm::Error::success();
+  const bool has_road = is_resident || (spec.weights == WeightRoad::BulkRefill && spec.warps == 4);
+  if (spec.unit == MmaUnit::Warpgroup && has_road && fused_stages_rows(spec) &&
+      mask_words(spec.volume) == 1 && spec.cluster == 1 && fits_multiprocessor(spec) &&
+      has_persistent_registers(spec)) {
+    return llvm::Error::success();
+  }
+  return make_error(StatusCode::OutOfRange,
+                    "the kernel cannot be persistent, which needs warpgroups, 'weights' Resident, or "
+                    "BulkRefill and 4 warps, staged row numbers, 2 to 32 offsets, cluster 1, and shared "
+                    "memory and registers for {0} blocks on a multiprocessor",
+                    spec.blocks);
 }
 
 /// Checks the cluster size. The caller must have called check_fused_shape() before.
@@ -138,6 +172,7 @@ llvm::Error validate_spec(const FusedSpec& spec) {
   MINUET_TRY(check_fused_warps(spec));
   MINUET_TRY(check_fused_shape(spec));
   MINUET_TRY(check_fused_cluster(spec));
+  MINUET_TRY(check_fused_persistent(spec));
   if (spec.volume > kMostFusedOffsets || fused_shared_bytes(spec) > kMostDynamicBytes) {
     return make_error(StatusCode::OutOfRange,
                       "{0} offsets and {1} bytes of shared memory are too many; the limits are {2} and {3}",

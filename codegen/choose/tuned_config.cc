@@ -99,7 +99,8 @@ TuningConfig config_of(const FusedSpec& fused) {
   TuningConfig config{{"weights", static_cast<i64>(fused.weights)},
                       {"unit", static_cast<i64>(fused.unit)},
                       {"early_loads", fused.early_loads ? 1 : 0},
-                      {"staged_rows", fused.staged_rows ? 1 : 0}};
+                      {"staged_rows", fused.staged_rows ? 1 : 0},
+                      {"persistent", fused.persistent ? 1 : 0}};
   visit_fused(fused, [&](const char* name, i32 value) { config[name] = value; });
   return config;
 }
@@ -132,24 +133,27 @@ llvm::Error read_config(const TuningConfig& config, GemmChoice& gemm) {
 }
 
 llvm::Error read_config(const TuningConfig& config, FusedSpec& fused) {
-  i32 weights = 0, unit = 0, early_loads = 0, staged_rows = 0;
-  std::vector<std::pair<const char*, i32*>> fields{
-      {"weights", &weights}, {"unit", &unit}, {"early_loads", &early_loads}, {"staged_rows", &staged_rows}};
+  i32 weights = 0, unit = 0, early_loads = 0, staged_rows = 0, persistent = 0;
+  std::vector<std::pair<const char*, i32*>> fields{{"weights", &weights},
+                                                   {"unit", &unit},
+                                                   {"early_loads", &early_loads},
+                                                   {"staged_rows", &staged_rows},
+                                                   {"persistent", &persistent}};
   visit_fused(fused, [&](const char* name, i32& value) { fields.emplace_back(name, &value); });
   MINUET_TRY(read_fields(config, fields));
-  if (weights > static_cast<i32>(WeightRoad::BulkRefill) || unit > static_cast<i32>(MmaUnit::Warpgroup) ||
-      early_loads > 1 || staged_rows > 1) {
-    return make_error(
-        StatusCode::OutOfRange,
-        "weights is {0}, unit is {1}, early_loads is {2} and staged_rows is {3}; they must be 0 "
-        "to {4}, 0 to {5}, 0 or 1, and 0 or 1",
-        weights, unit, early_loads, staged_rows, static_cast<i32>(WeightRoad::BulkRefill),
-        static_cast<i32>(MmaUnit::Warpgroup));
+  constexpr auto kMostWeights = static_cast<i32>(WeightRoad::Resident),
+                 kMostUnit = static_cast<i32>(MmaUnit::Warpgroup);
+  if (weights > kMostWeights || unit > kMostUnit || early_loads > 1 || staged_rows > 1 || persistent > 1) {
+    return make_error(StatusCode::OutOfRange,
+                      "weights is {0}, unit is {1}, early_loads is {2}, staged_rows is {3} and persistent is "
+                      "{4}; they must be 0 to {5}, 0 to {6}, and 0 or 1 each",
+                      weights, unit, early_loads, staged_rows, persistent, kMostWeights, kMostUnit);
   }
   fused.weights = static_cast<WeightRoad>(weights);
   fused.unit = static_cast<MmaUnit>(unit);
   fused.early_loads = early_loads == 1;
   fused.staged_rows = staged_rows == 1;
+  fused.persistent = persistent == 1;
   return llvm::Error::success();
 }
 

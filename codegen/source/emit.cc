@@ -167,7 +167,7 @@ SpecField spec_field(const char* name, ScanInput value) {
 }
 
 SpecField spec_field(const char* name, WeightRoad value) {
-  static constexpr const char* kNames[] = {"Cached", "AsyncCopy", "BulkCopy", "BulkRefill"};
+  static constexpr const char* kNames[] = {"Cached", "AsyncCopy", "BulkCopy", "BulkRefill", "Resident"};
   return enumerator(name, "WeightRoad", name_at(kNames, static_cast<std::size_t>(value)));
 }
 

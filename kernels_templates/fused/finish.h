@@ -29,6 +29,17 @@ struct FusedRows {
           static_cast<i32>(is_padding[q] && position >= p.padded_rows ? -1 : place.query(p, position));
     }
   }
+  /// Reads the row numbers that a persistent block has staged with those of the input (stage_order()).
+  MINUET_DEVICE FusedRows(const FusedParams& p, const ThreadPlace<S>& place, const i32* staged) {
+    MINUET_UNROLL
+    for (i32 q = 0; q < Lane::kQueries; ++q) {
+      const i64 position = i64{place.first} + Lane::query(place.lane, q);
+      is_padding[q] = position >= place.count;
+      const bool has_number = p.order != nullptr && !is_padding[q];
+      numbers[q] = has_number ? staged[Lane::query(place.lane, q)] : static_cast<i32>(position);
+      if (is_padding[q] && position >= p.padded_rows) numbers[q] = -1;
+    }
+  }
 };
 
 /// Describes the channels that a lane holds in the group of column tiles (FusedColumnGroup) that begins with
@@ -259,8 +270,8 @@ MINUET_DEVICE void finish_group(const FusedParams& p, const ThreadPlace<S>& plac
 }
 
 template <FusedSpec S>
-MINUET_DEVICE void finish(const FusedParams& p, const ThreadPlace<S>& place, FusedSums<S>& sums) {
-  FusedRows<S> rows(p, place);
+MINUET_DEVICE void finish(const FusedParams& p, const ThreadPlace<S>& place, FusedRows<S>& rows,
+                          FusedSums<S>& sums) {
   if constexpr (S.residual) load_residual<S>(p, place, rows);
   if constexpr (S.shortcut && fused_shortcut_type(S) != fused_output_type(S)) {
     if (place.of_shortcut) return finish_group<S, fused_shortcut_type(S)>(p, place, sums, rows);

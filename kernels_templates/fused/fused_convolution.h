@@ -11,9 +11,7 @@
 // are added at the end in a fixed order.
 #pragma once
 
-#include "kernels_templates/core/programmatic.h"
-#include "kernels_templates/fused/finish.h"
-#include "kernels_templates/fused/products.h"
+#include "kernels_templates/fused/compute_tiles.h"
 #include "kernels_templates/fused/shares.h"
 
 namespace minuet {
@@ -75,16 +73,15 @@ MINUET_DEVICE void sum_steps(const FusedParams& p, const ThreadPlace<S>& place, 
   ring.finish();
 }
 
+/// Computes the block's only tile. If `follows`, the block waits for the last launch before it reads the
+/// input.
 template <FusedSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S),
-                                   S.blocks) void fused_convolution(MINUET_PARAMS(FusedParams) p) {
-  const bool follows_later = S.programmatic && p.reads_early != 0;
-  if (S.programmatic && !follows_later) follow_last_launch();
+MINUET_DEVICE void compute_tile(const FusedParams& p, bool follows) {
   const ThreadPlace<S> place(p, /*is_first=*/true);
   i32 columns[S.row_tiles];
   FusedMasks<S> masks = find_queries<S>(p, place, columns);
   if (i64{place.block} >= place.count && i64{place.block} >= p.padded_rows) {
-    if (follows_later) follow_last_launch();
+    if (follows) follow_last_launch();
     return;
   }
   WeightRing<S>::prepare();
@@ -94,8 +91,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S),
   // If steps cover several offsets (kFolds), they are processed whatever the masks say. If there are no
   // queries at all, there are no rows to read, so the steps must be skipped here.
   if (!FusedDepth<S>::kFolds || place.count > 0) {
-    sum_steps<S>(p, place, masks, columns, follows_later, sums);
-  } else if (follows_later) {
+    sum_steps<S>(p, place, masks, columns, follows, sums);
+  } else if (follows) {
     follow_last_launch();
   }
   // The place is computed again, because registers are scarce while products run.
@@ -104,7 +101,21 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S),
   if constexpr (S.cluster > 1) {
     if (same.rank >= 0) add_blocks<S>(same, sums);
   }
-  if (same.share == 0) finish<S>(p, same, sums);
+  if (same.share != 0) return;
+  FusedRows<S> rows(p, same);
+  finish<S>(p, same, rows, sums);
+}
+
+template <FusedSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S),
+                                   S.blocks) void fused_convolution(MINUET_PARAMS(FusedParams) p) {
+  const bool follows_later = S.programmatic && p.reads_early != 0;
+  if (S.programmatic && !follows_later) follow_last_launch();
+  if constexpr (S.persistent) {
+    compute_tiles<S>(p, follows_later);
+  } else {
+    compute_tile<S>(p, follows_later);
+  }
 }
 
 }  // namespace minuet

@@ -84,9 +84,14 @@ class InputSteps {
     find();
   }
 
-  /// Starts to load the input of the next step into `step`, or loads nothing if there is none.
-  MINUET_DEVICE void start(InputStep<S>& step) {
+  /// Starts to load the input of the next step into `step`, or loads nothing if there is none. If all steps
+  /// of the tile have been started and `next` is not negative, the next step is the first one of tile `next`
+  /// of a persistent block.
+  MINUET_DEVICE void start(InputStep<S>& step, i32 next = -1) {
     const i32 t = static_cast<i32>(threadIdx.x % 4);
+    if constexpr (S.persistent) {
+      if (next >= 0 && next != tile_ && walk_.ended()) enter(next);
+    }
     step.number = walk_.ended() ? -1 : number_;
     step.step = walk_.step();
     if constexpr (Depth::kFolds) {
@@ -118,6 +123,14 @@ class InputSteps {
     walk_.advance(S.split);
     number_ += S.split;
   }
+  /// Moves to the first step of tile `next`, whose row numbers are being staged.
+  MINUET_DEVICE void enter(i32 next) {
+    wait_for_rows<S>();
+    tile_ = next;
+    walk_ = StepIterator<S>(FusedMasks<S>(warp_tiles<S>().tiles[next]));
+    offset_ = -1;
+    find();
+  }
   /// Finds the next step at whose offset a query of the warp has a neighbour, and loads the queries' input
   /// row numbers unless the step before had the same offset.
   MINUET_DEVICE void find() {
@@ -139,7 +152,7 @@ class InputSteps {
       // An entry is read even if none is present, because a branch could cost more than the load. It is the
       // first one then, because the offset may be past the last one.
       const i32 entry = (offset * S.row_tiles + n) * 8 + static_cast<i32>(threadIdx.x % 32) / 4;
-      const i32 row = staged_rows<S>()[present ? entry : 0];
+      const i32 row = staged_rows<S>(tile_)[present ? entry : 0];
       return present ? row : -1;
     }
     if (S.volume == 1 && p_.rows == nullptr) return present ? columns_[n] : -1;
@@ -214,6 +227,7 @@ class InputSteps {
   u32 masks_[S.row_tiles];
   i32 rows_[S.row_tiles];  // Holds the input rows of the lane's queries at offset_.
   i32 offset_ = -1;
+  i32 tile_ = 0;  // Gives which of the warp's tiles the steps belong to in a persistent block.
 };
 
 }  // namespace minuet

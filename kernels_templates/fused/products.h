@@ -81,14 +81,15 @@ MINUET_DEVICE void take_step(WeightRing<S>& ring, i32 number, InputSteps<S>& inp
 
 /// Computes the products of one step with a warpgroup. Making the operands a[] waits for the loads of the
 /// step's input and frees their registers. The next loads therefore start either right after that
-/// (early_loads) or while the products run.
-template <FusedSpec S>
-MINUET_DEVICE void take_warpgroup_step(WeightRing<S>& ring, i32 number, InputSteps<S>& inputs,
-                                       InputStep<S>& step, FusedSums<S>& sums) {
+/// (early_loads) or while the products run. They may belong to tile `next` (InputSteps::start()).
+template <FusedSpec S, class Ring>
+MINUET_DEVICE void take_warpgroup_step(Ring& ring, i32 number, InputSteps<S>& inputs, InputStep<S>& step,
+                                       FusedSums<S>& sums, i32 next = -1) {
   constexpr i32 kGranules = S.step / fused_granule(S.io), kPieceBytes = S.columns * kWgmmaPiece;
   // Only images of 8-bit elements have half pieces.
   constexpr bool kEndsWithHalf = kGranules % 2 == 1;
   static_assert(!kEndsWithHalf || is_integer(S.io), "steps of whole pieces");
+  const i32 image_step = S.weights == WeightRoad::Resident ? step.step : 0;
   u32 a[kGranules][4];
   MINUET_UNROLL
   for (i32 granule = 0; granule < kGranules; ++granule) {
@@ -101,8 +102,8 @@ MINUET_DEVICE void take_warpgroup_step(WeightRing<S>& ring, i32 number, InputSte
         a[granule][i * 2 + tile] = S.io == DType::TF32 ? round_to_tf32(words[i]) : words[i];
     }
   }
-  if constexpr (S.early_loads) inputs.start(step);
-  ring.acquire(number, 0);
+  if constexpr (S.early_loads) inputs.start(step, next);
+  ring.acquire(number, image_step);
   wgmma_fence();
   const u64 weights = wgmma_operand(ring.stage());
   MINUET_UNROLL
@@ -113,7 +114,7 @@ MINUET_DEVICE void take_warpgroup_step(WeightRing<S>& ring, i32 number, InputSte
     wgmma<S.io>(sums, a[kGranules - 1], wgmma_operand_of_half(ring.stage() + kGranules / 2 * kPieceBytes));
   }
   wgmma_commit();
-  if constexpr (!S.early_loads) inputs.start(step);
+  if constexpr (!S.early_loads) inputs.start(step, next);
   if constexpr (S.weights == WeightRoad::BulkRefill) ring.refill(number);
   wgmma_wait();
   ring.release(number);

@@ -9,19 +9,20 @@
 namespace minuet {
 
 /// Returns the row numbers that this warp has staged. Their shape is [volume][8 * row_tiles]. Entries of
-/// offsets that the warp does not process are undefined.
+/// offsets that the warp does not process are undefined. A persistent block has row numbers of two tiles, and
+/// behind those of the last offset the numbers of the output rows.
 template <FusedSpec S>
-MINUET_DEVICE i32* staged_rows() {
-  constexpr i32 kWarpRows = S.volume * 8 * S.row_tiles;
+MINUET_DEVICE i32* staged_rows(i32 which = 0) {
+  constexpr i32 kTiles = S.persistent ? 2 : 1;
   return reinterpret_cast<i32*>(dynamic_shared() + fused_rows_begin(S)) +
-         static_cast<i32>(threadIdx.x / 32) * kWarpRows;
+         (static_cast<i32>(threadIdx.x / 32) * kTiles + which) * fused_warp_rows(S);
 }
 
 /// Starts to copy the row numbers of the warp's queries at the offsets in `bits`, which is word `word` of the
 /// offsets that the warp processes. The queries are consecutive columns of FusedParams::rows from column
 /// `first` on, and the entries are aligned to 16 bytes.
 template <FusedSpec S>
-MINUET_DEVICE void stage_pieces(const FusedParams& p, i32 first, i32 word, u32 bits) {
+MINUET_DEVICE void stage_pieces(const FusedParams& p, i32 first, i32 word, u32 bits, i32 which) {
   constexpr i32 kRows = 8 * S.row_tiles, kPieces = kRows / 4;
   constexpr i32 kOffsets = S.volume < 32 ? S.volume : 32;
   MINUET_UNROLL
@@ -29,7 +30,7 @@ MINUET_DEVICE void stage_pieces(const FusedParams& p, i32 first, i32 word, u32 b
     const i32 item = i * 32 + static_cast<i32>(threadIdx.x % 32), part = item % kPieces * 4;
     if ((bits >> item / kPieces & 1u) == 0) continue;
     const i32 offset = word * 32 + item / kPieces;
-    async_copy<16>(staged_rows<S>() + offset * kRows + part,
+    async_copy<16>(staged_rows<S>(which) + offset * kRows + part,
                    p.rows + i64{offset} * p.row_stride + first + part);
   }
 }
@@ -37,8 +38,8 @@ MINUET_DEVICE void stage_pieces(const FusedParams& p, i32 first, i32 word, u32 b
 /// Does what stage_pieces() does for queries whose columns are anywhere, entry by entry. These are loads and
 /// not copies, because a copy of 4 bytes goes through the L1 cache (core/early_loads.h).
 template <FusedSpec S>
-MINUET_DEVICE void stage_entries(const FusedParams& p, const i32 (&columns)[S.row_tiles], i32 word,
-                                 u32 bits) {
+MINUET_DEVICE void stage_entries(const FusedParams& p, const i32 (&columns)[S.row_tiles], i32 word, u32 bits,
+                                 i32 which) {
   const i32 lane = static_cast<i32>(threadIdx.x % 32);
   for (i32 first = 0; first < 32 && bits >> first != 0; first += 4) {
     const bool present = (bits >> (first + lane % 4) & 1u) != 0;
@@ -49,8 +50,22 @@ MINUET_DEVICE void stage_entries(const FusedParams& p, const i32 (&columns)[S.ro
       rows[n] = load_view_if<S>(present, p.rows + i64{offset} * p.row_stride + columns[n]);
     MINUET_UNROLL
     for (i32 n = 0; n < S.row_tiles; ++n) {
-      if (present) staged_rows<S>()[(offset * S.row_tiles + n) * 8 + lane / 4] = rows[n];
+      if (present) staged_rows<S>(which)[(offset * S.row_tiles + n) * 8 + lane / 4] = rows[n];
     }
+  }
+}
+
+/// Starts to copy the numbers of the output rows of the warp's queries, behind the other row numbers.
+template <FusedSpec S>
+MINUET_DEVICE void stage_order(const FusedParams& p, const ThreadPlace<S>& place, i32 which) {
+  constexpr i32 kRows = 8 * S.row_tiles;
+  i32* const staged = staged_rows<S>(which) + S.volume * kRows;
+  if (p.order == nullptr || place.lane >= kRows) return;
+  const i32* const order = p.order + place.first;
+  if (i64{place.first} + kRows <= place.count && reinterpret_cast<u64>(p.order) % 16 == 0) {
+    if (place.lane < kRows / 4) async_copy<16>(staged + place.lane * 4, order + place.lane * 4);
+  } else if (i64{place.first} + place.lane < place.count) {
+    staged[place.lane] = load_view_if<S>(true, order + place.lane);
   }
 }
 
@@ -58,18 +73,19 @@ MINUET_DEVICE void stage_entries(const FusedParams& p, const i32 (&columns)[S.ro
 /// holds the columns of the lane's queries in FusedParams::rows.
 template <FusedSpec S>
 MINUET_DEVICE void stage_rows(const FusedParams& p, const ThreadPlace<S>& place, const FusedMasks<S>& masks,
-                              const i32 (&columns)[S.row_tiles]) {
+                              const i32 (&columns)[S.row_tiles], i32 which = 0) {
   // Past the last query, an ordered view may have no entries.
   const bool are_consecutive =
       (p.ordered_views != 0 || p.order == nullptr) && i64{place.first} + 8 * S.row_tiles <= place.count;
   const bool are_aligned = (reinterpret_cast<u64>(p.rows) % 16 | static_cast<u32>(p.row_stride) % 4) == 0;
   for (i32 word = 0; word < FusedDepth<S>::kWords; ++word) {
     if (are_consecutive && are_aligned) {
-      stage_pieces<S>(p, static_cast<i32>(place.first), word, masks.taken(word));
+      stage_pieces<S>(p, static_cast<i32>(place.first), word, masks.taken(word), which);
     } else {
-      stage_entries<S>(p, columns, word, masks.taken(word));
+      stage_entries<S>(p, columns, word, masks.taken(word), which);
     }
   }
+  if constexpr (S.persistent) stage_order<S>(p, place, which);
   async_copy_commit();
 }
 

@@ -56,6 +56,9 @@ class FusedMasks {
   static constexpr bool kOfBlock = S.weights != WeightRoad::Cached || kWords > 1;
 
   MINUET_DEVICE FusedMasks(i32 warp, i32 rank) : warp_(warp), rank_(rank) {}
+  /// Holds the masks of a tile of a persistent block.
+  MINUET_DEVICE explicit FusedMasks(const FusedTile& tile)
+      : warp_(0), rank_(-1), own_(tile.offsets), all_(tile.offsets) {}
   /// Sets a word of the warp's mask. If the masks are in shared memory, only a thread whose `tells` is true
   /// writes it.
   MINUET_DEVICE void put(i32 word, u32 bits, bool tells) {
@@ -151,6 +154,7 @@ class StepIterator {
   /// Returns true if the warp processes the current step. It skips the step if the iteration is the block's
   /// and no query of the warp has a neighbour at the step's offset.
   MINUET_DEVICE bool is_own() const {
+    if constexpr (S.persistent) return true;  // The tile's steps are those of its only warpgroup.
     return Depth::kFolds || S.weights == WeightRoad::Cached || (masks_.own(word_) & bits_ & (0 - bits_)) != 0;
   }
 

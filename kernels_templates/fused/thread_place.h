@@ -20,6 +20,12 @@ MINUET_DEVICE i32 load_view_if(bool present, const i32* address) {
   }
 }
 
+/// Returns what this warp of a persistent block keeps of its tiles.
+template <FusedSpec S>
+MINUET_DEVICE WarpTiles& warp_tiles() {
+  return reinterpret_cast<WarpTiles*>(dynamic_shared() + fused_barrier_bytes(S))[thread_in_block() / 32];
+}
+
 /// Says which rows and columns of the output a thread computes.
 template <FusedSpec S>
 struct ThreadPlace {
@@ -29,9 +35,7 @@ struct ThreadPlace {
                 "whole warpgroups, of 64 rows each");
   // wgmma() reads shared memory through the async proxy. Data that threads write there, also with
   // asynchronous copies, would need a fence. Warpgroups therefore require bulk copies.
-  static_assert(S.unit == MmaUnit::Warp || S.weights == WeightRoad::BulkCopy ||
-                    S.weights == WeightRoad::BulkRefill,
-                "warpgroups read what bulk copies brought");
+  static_assert(S.unit == MmaUnit::Warp || fused_copies_bulk(S), "warpgroups read what bulk copies brought");
   static_assert(!S.shortcut || (!FusedDepth<S>::kFolds && S.volume % 2 == 1 && !S.residual),
                 "a shortcut has an offset in the middle, and steps of its own");
   static_assert(!S.shortcut || !S.second_output, "the blocks of a shortcut write one output");
@@ -84,6 +88,21 @@ struct ThreadPlace {
     }
     first = block + static_cast<u32>(row_warp * 8 * S.row_tiles);
   }
+  /// Reads the place of a thread of a persistent block in tile `which` of its warp (TileQueue).
+  MINUET_DEVICE explicit ThreadPlace(i32 which) {
+    const u32 thread = thread_in_block();
+    const i32 warp = static_cast<i32>(thread / 32);
+    const FusedTile& tile = warp_tiles<S>().tiles[which];
+    lane = static_cast<i32>(thread % 32);
+    row_warp = warp % 4;
+    share = 0;
+    rank = -1;
+    of_shortcut = S.shortcut && (tile.number & FusedTile::kShortcut) != 0;
+    column_block = static_cast<i32>((tile.number & ~FusedTile::kShortcut) % fused_column_blocks(S));
+    block = tile.first;
+    first = block + static_cast<u32>(row_warp * 8 * S.row_tiles);
+    count = warp_tiles<S>().count;
+  }
   /// Returns `shortcut` if this block computes the shortcut, otherwise `own`.
   template <class T>
   MINUET_HD T one_of(T own, T shortcut) const {
@@ -99,6 +118,20 @@ struct ThreadPlace {
            S.warps * mask_words(S.volume) + 2 * warp;
   }
 };
+
+/// Sets the columns of FusedParams::rows from which the lane loads the row numbers of a tile of a persistent
+/// block. Lanes past the last query get a column whose entries exist.
+template <FusedSpec S>
+MINUET_DEVICE void find_columns(const FusedParams& p, const ThreadPlace<S>& place,
+                                i32 (&columns)[S.row_tiles]) {
+  const bool by_position = p.ordered_views != 0 || p.order == nullptr;
+  MINUET_UNROLL
+  for (i32 n = 0; n < S.row_tiles; ++n) {
+    const i64 position = i64{place.first} + n * 8 + place.lane / 4;
+    columns[n] = static_cast<i32>(by_position ? position : place.query(p, position));
+    if (position >= place.count) columns[n] = static_cast<i32>(place.first / kPositionGroup * kPositionGroup);
+  }
+}
 
 /// Sets the columns of FusedParams::rows and FusedParams::masks from which the lane loads its input rows and
 /// masks, and returns the masks of the warp's queries. Lanes past the last query get a column whose entries

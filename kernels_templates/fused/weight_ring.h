@@ -149,9 +149,10 @@ class BulkStages {
   }
   /// Starts to copy the weights of step `step` of the image into the stage of step `number`, which must be
   /// empty.
-  MINUET_DEVICE void copy(i32 number, i32 step) const {
+  MINUET_DEVICE void copy(i32 number, i32 step) const { copy(image_, number, step); }
+  MINUET_DEVICE static void copy(const void* image, i32 number, i32 step) {
     mbarrier_arrive_expect(full(number), fused_stage_bytes(S));
-    const char* const from = static_cast<const char*>(image_) + static_cast<i64>(step) * fused_stage_bytes(S);
+    const char* const from = static_cast<const char*>(image) + static_cast<i64>(step) * fused_stage_bytes(S);
     bulk_copy(stage(number), from, fused_stage_bytes(S), full(number));
   }
   /// Waits until the stage of step `number` is full.

@@ -9,16 +9,19 @@
 // All pointers in Params are device pointers.
 #pragma once
 
-#include "kernels_templates/shared/types.h"
+#include "kernels_templates/shared/fused_tiles.h"
 
 namespace minuet {
 
 /// Selects how the weights of a block reach its tensor cores.
 enum class WeightRoad : i32 {
-  Cached,     // Each warp reads the weights through the cache on its own, which suits few channels.
-  AsyncCopy,  // All threads fill a ring of stages in shared memory with cp.async.
-  BulkCopy,   // A dedicated warp fills a ring of stages with bulk copies, which require sm_90.
-  BulkRefill  // The warps that multiply take turns in filling a ring of stages with bulk copies.
+  Cached,      // Each warp reads the weights through the cache on its own, which suits few channels.
+  AsyncCopy,   // All threads fill a ring of stages in shared memory with cp.async.
+  BulkCopy,    // A dedicated warp fills a ring of stages with bulk copies, which require sm_90.
+  BulkRefill,  // The warps that multiply take turns in filling a ring of stages with bulk copies.
+  /// Shared memory holds all weights of a persistent block (FusedSpec::persistent), which copies them once,
+  /// with bulk copies. Its warpgroups share nothing else, and each computes tiles of its own.
+  Resident
 };
 
 /// Selects the unit that computes a product.
@@ -82,6 +85,11 @@ struct FusedSpec {
   /// Matters only if fused_stages_rows(). If true, each warp copies the numbers of all input rows that it
   /// reads into shared memory before its first step. If false, it loads those of one offset at a time.
   bool staged_rows = false;
+  /// If true, each warpgroup computes one tile after another, where a tile is the rows and columns that a
+  /// block of one warpgroup computes otherwise. The weights, row numbers and first input rows of the next
+  /// tile load while a tile ends. This requires staged row numbers, at most 32 offsets, and either Resident,
+  /// or BulkRefill and one warpgroup per block.
+  bool persistent = false;
   /// True means that the kernel may start before the preceding launch has ended, which requires sm_90.
   bool programmatic = false;
   /// Gives the width in bytes of the widest access, at most 16, that divides the start and the length of
@@ -110,11 +118,11 @@ struct FusedSpec {
         visitor("warps", warps), visitor("split", split), visitor("cluster", cluster),
         visitor("prefetch", prefetch), visitor("stages", stages), visitor("blocks", blocks),
         visitor("weights", weights), visitor("unit", unit), visitor("early_loads", early_loads),
-        visitor("staged_rows", staged_rows), visitor("programmatic", programmatic),
-        visitor("input_bytes", input_bytes), visitor("output_bytes", output_bytes),
-        visitor("scale_shift", scale_shift), visitor("residual", residual), visitor("shortcut", shortcut),
-        visitor("activation", activation), visitor("second_output", second_output),
-        visitor("second_activation", second_activation);
+        visitor("staged_rows", staged_rows), visitor("persistent", persistent),
+        visitor("programmatic", programmatic), visitor("input_bytes", input_bytes),
+        visitor("output_bytes", output_bytes), visitor("scale_shift", scale_shift),
+        visitor("residual", residual), visitor("shortcut", shortcut), visitor("activation", activation),
+        visitor("second_output", second_output), visitor("second_activation", second_activation);
   }
 };
 
@@ -174,7 +182,8 @@ struct FusedShortcut {
 };
 
 /// Holds the arguments of the fused kernel. A position is a query's place in an order. Each block handles
-/// fused_block_rows(spec) positions. The grid has fused_grid(spec, capacity) blocks.
+/// fused_block_rows(spec) positions, and the grid has fused_grid(spec, capacity) blocks. A warpgroup of a
+/// persistent block handles as many positions at a time, and a grid of any size gives the same result.
 struct FusedParams {
   const void* input;
   i32 input_ld;
@@ -193,7 +202,8 @@ struct FusedParams {
   /// If not 0, the columns of `rows` and `masks` are positions in `order`. If 0, the columns are queries.
   i32 ordered_views;
   /// Lists the row blocks, of fused_block_rows() positions in `order` each, in the sequence in which thread
-  /// blocks start and compute them. If this is null, the sequence is ascending.
+  /// blocks start and compute them. If this is null, the sequence is ascending. A persistent kernel computes
+  /// only as many as have queries or padding, so the list must begin with these.
   const i32* block_order;
   const i32* query_count;
   /// If not 0, the launch right before this one writes no weights and none of the arrays from `rows` to
@@ -235,7 +245,11 @@ MINUET_HD constexpr i32 mask_words(i32 volume) { return (volume + 31) / 32; }
 MINUET_HD constexpr i32 fused_threads(const FusedSpec& spec) {
   return 32 * (spec.warps * spec.split + (spec.weights == WeightRoad::BulkCopy ? 1 : 0));
 }
-MINUET_HD constexpr i32 fused_block_rows(const FusedSpec& spec) { return 8 * spec.row_tiles * spec.warps; }
+/// Returns the number of queries of a block, or of a tile of a persistent block, which one warpgroup
+/// computes.
+MINUET_HD constexpr i32 fused_block_rows(const FusedSpec& spec) {
+  return 8 * spec.row_tiles * (spec.persistent ? 4 : spec.warps);
+}
 /// Returns the number of queries of a warp or warpgroup, which skips the kernel offsets at which none of its
 /// queries has a neighbour.
 MINUET_HD constexpr i32 fused_unit_rows(const FusedSpec& spec) {
@@ -328,9 +342,21 @@ MINUET_HD constexpr i64 fused_grid(const FusedSpec& spec, i64 capacity) {
   const i64 blocks = fused_blocks(spec, capacity), alone = blocks / spec.cluster;
   return spec.shortcut ? blocks + (alone + spec.cluster - 1) / spec.cluster * spec.cluster : blocks;
 }
+/// Returns the number of blocks of a launch of a persistent kernel. These are as many as run at once, or
+/// fewer if there are fewer tiles than warpgroups.
+MINUET_HD constexpr i64 fused_persistent_grid(const FusedSpec& spec, i64 capacity, i32 multiprocessors) {
+  const i64 at_once = i64{spec.blocks} * multiprocessors;
+  const i64 warpgroups = spec.warps / 4;
+  const i64 needed = (fused_grid(spec, capacity) + warpgroups - 1) / warpgroups;
+  return needed < at_once ? needed : at_once;
+}
+/// Returns true if the weights reach shared memory by bulk copies.
+MINUET_HD constexpr bool fused_copies_bulk(const FusedSpec& spec) {
+  return spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill ||
+         spec.weights == WeightRoad::Resident;
+}
 MINUET_HD constexpr i32 fused_least_sm(const FusedSpec& spec) {
-  const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;
-  return copies_bulk || spec.cluster > 1 || spec.programmatic ? 90 : 80;
+  return fused_copies_bulk(spec) || spec.cluster > 1 || spec.programmatic ? 90 : 80;
 }
 MINUET_HD constexpr const char* fused_exact_arch(const FusedSpec& spec) {
   return spec.unit == MmaUnit::Warpgroup ? "sm_90a" : "";
@@ -410,18 +436,25 @@ MINUET_HD constexpr i32 fused_most_own_tiles(const FusedSpec& spec) {
 /// barriers, the masks of the warps' rows, the staged row numbers, and the ring. At the end, the sums of
 /// warps and blocks that compute the same rows replace the ring.
 MINUET_HD constexpr i32 fused_barrier_bytes(const FusedSpec& spec) {
-  const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;
-  return copies_bulk ? (2 * spec.stages * 8 + 127) / 128 * 128 : 0;
+  return fused_copies_bulk(spec) ? (2 * spec.stages * 8 + 127) / 128 * 128 : 0;
 }
 /// Returns the size in bytes of the masks of the warps' rows, and of two words for each warp behind them
-/// (ThreadPlace).
+/// (ThreadPlace). A persistent block has WarpTiles for each warp instead.
 MINUET_HD constexpr i32 fused_mask_bytes(const FusedSpec& spec) {
-  const i32 words = spec.warps * mask_words(spec.volume) + 2 * (fused_threads(spec) / 32);
-  return (words * 4 + 127) / 128 * 128;
+  const i32 warps = fused_threads(spec) / 32;
+  const i32 words = spec.warps * mask_words(spec.volume) + 2 * warps;
+  const i32 bytes = spec.persistent ? warps * static_cast<i32>(sizeof(WarpTiles)) : words * 4;
+  return (bytes + 127) / 128 * 128;
 }
-/// Returns the size in bytes of the row numbers that the warps of a block stage.
+/// Returns the number of row numbers that a warp stages for a tile. In a persistent block, it also stages the
+/// numbers of the output rows, behind the others.
+MINUET_HD constexpr i32 fused_warp_rows(const FusedSpec& spec) {
+  return (spec.volume + (spec.persistent ? 1 : 0)) * 8 * spec.row_tiles;
+}
+/// Returns the size in bytes of the row numbers that the warps of a block stage. A persistent block stages
+/// those of two tiles.
 MINUET_HD constexpr i32 fused_staged_bytes(const FusedSpec& spec) {
-  const i32 bytes = spec.warps * spec.split * spec.volume * 8 * spec.row_tiles * 4;
+  const i32 bytes = spec.warps * spec.split * fused_warp_rows(spec) * 4 * (spec.persistent ? 2 : 1);
   return fused_stages_rows(spec) ? (bytes + 127) / 128 * 128 : 0;
 }
 /// Returns the byte position of the staged row numbers in dynamic shared memory.
@@ -446,7 +479,8 @@ MINUET_HD constexpr i32 fused_share_bytes(const FusedSpec& spec) {
 MINUET_HD constexpr i32 fused_shared_bytes(const FusedSpec& spec) {
   // A warpgroup's ring is aligned to 512 bytes, while shared memory is aligned to 128.
   const i32 alignment = spec.unit == MmaUnit::Warpgroup ? 512 - 128 : 0;
-  const i32 ring = spec.weights == WeightRoad::Cached ? 0 : spec.stages * fused_stage_bytes(spec) + alignment;
+  const i32 stages = spec.weights == WeightRoad::Resident ? fused_steps(spec) : spec.stages;
+  const i32 ring = spec.weights == WeightRoad::Cached ? 0 : stages * fused_stage_bytes(spec) + alignment;
   const i32 shares = fused_share_bytes(spec);
   return fused_ring_begin(spec) + (ring > shares ? ring : shares);
 }

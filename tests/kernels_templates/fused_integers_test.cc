@@ -67,7 +67,7 @@ void expect_exact(const FusedSpec& spec, void (*kernel)(const FusedParams&), con
                 shortcut.data(),
                 static_cast<i32>(other.ld),
                 &shortcut_overflow};
-  shim::Grid grid{static_cast<int>(fused_grid(spec, capacity)), fused_threads(spec),
+  shim::Grid grid{static_cast<int>(blocks_of_run(spec, capacity, variant)), fused_threads(spec),
                   static_cast<shim::Order>(variant % 3), spec.cluster};
   grid.shared_bytes = fused_shared_bytes(spec);
   grid.seed = static_cast<u64>(variant);
@@ -294,6 +294,26 @@ TEST(FusedIntegers, StagedRowsWithShortcuts) {
   expect_staged<staged(with_shortcut(spec_of(DType::S8, 48, 96, 27, 7), FusedType::U8, FusedType::S8))>();
   expect_staged<staged(
       with_shortcut(group_spec(DType::U8, 128, 96, 96, 27, 5), FusedType::S8, FusedType::U8))>();
+}
+
+/// Blocks that compute one tile after another, with weights in a ring and with weights that stay.
+constexpr FusedSpec persistent(FusedSpec spec) {
+  spec.weights = WeightRoad::BulkRefill, spec.warps = 4, spec.cluster = 1, spec.persistent = true;
+  return staged(spec);
+}
+constexpr FusedSpec resident(FusedSpec spec) {
+  spec.weights = WeightRoad::Resident, spec.stages = spec.cluster = 1, spec.persistent = true;
+  return staged(spec);
+}
+TEST(FusedIntegers, PersistentBlocks) {
+  expect_staged<persistent(group_spec(DType::U8, 128, 96, 96, 27, 4))>();
+  expect_staged<persistent(group_spec(DType::S8, 64, 96, 48, 8, 6))>();
+  expect_staged<persistent(
+      with_shortcut(group_spec(DType::U8, 128, 96, 96, 27, 2), FusedType::U8, FusedType::S8))>();
+}
+TEST(FusedIntegers, PersistentBlocksWithResidentWeights) {
+  expect_staged<resident(group_spec(DType::U8, 32, 64, 64, 27, 0))>();
+  expect_staged<resident(group_spec(DType::S8, 64, 48, 48, 27, 5))>();
 }
 
 TEST(FusedIntegers, FewQueriesAndNone) {

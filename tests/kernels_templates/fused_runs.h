@@ -55,6 +55,25 @@ class FarRows {
   char* memory_;
 };
 
+/// Returns the number of blocks with which a test runs a kernel for up to `capacity` queries. Persistent
+/// blocks are few, so that each has several tiles, or so many that most have none.
+inline i64 blocks_of_run(const FusedSpec& spec, i64 capacity, int variant) {
+  constexpr i64 kFew[] = {1, 2, 5};
+  const i64 tiles = fused_grid(spec, capacity);
+  return !spec.persistent ? tiles : variant % 4 == 3 ? tiles + 1 : kFew[variant % 4];
+}
+
+/// Returns an order of the row blocks of up to `capacity` queries. A persistent kernel needs those with rows
+/// in front.
+inline std::vector<i32> shuffled_blocks(const FusedSpec& spec, i64 rows, i64 capacity, int variant) {
+  std::vector<i32> order(static_cast<size_t>(blocks_of_height(capacity, fused_block_rows(spec))));
+  std::iota(order.begin(), order.end(), 0);
+  const auto end =
+      spec.persistent ? order.begin() + blocks_of_height(rows, fused_block_rows(spec)) : order.end();
+  std::shuffle(order.begin(), end, std::mt19937(static_cast<u32>(variant)));
+  return order;
+}
+
 /// `padded`: how many rows past the count must become zeros. The grid is made for some rows more.
 inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded, int variant) {
   const FusedSpec& spec = problem.spec;
@@ -78,10 +97,8 @@ inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded,
   p.row_stride = problem.row_stride;
   p.order = problem.shape.ordered ? problem.order.data() : nullptr;
   p.ordered_views = problem.shape.ordered_views;
-  std::vector<i32> block_order(
-      static_cast<size_t>(blocks_of_height(count + padded + 40, fused_block_rows(spec))));
-  std::iota(block_order.begin(), block_order.end(), 0);
-  std::shuffle(block_order.begin(), block_order.end(), std::mt19937(static_cast<u32>(variant)));
+  const i64 capacity = count + padded + 40;
+  const std::vector<i32> block_order = shuffled_blocks(spec, count + padded, capacity, variant);
   if (variant % 2 == 1) p.block_order = block_order.data();
   p.query_count = &query_count;
   p.reads_early = variant % 2;
@@ -96,7 +113,6 @@ inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded,
   p.overflow = &run.overflow;
   p.overflow_mark = 1;
   p.slope = kSlope;
-  const i64 capacity = count + padded + 40;
   if (spec.shortcut) {
     shortcut_image = aligned(problem.shortcut_image);
     p.shortcut = {static_cast<u32>(fused_blocks(spec, capacity)),
@@ -115,7 +131,7 @@ inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded,
                 &run.second_overflow,
                 kSecondSlope};
   }
-  shim::Grid grid{static_cast<int>(fused_grid(spec, capacity)), fused_threads(spec),
+  shim::Grid grid{static_cast<int>(blocks_of_run(spec, capacity, variant)), fused_threads(spec),
                   static_cast<shim::Order>(variant % 3), spec.cluster};
   grid.shared_bytes = fused_shared_bytes(spec);
   grid.seed = static_cast<u64>(variant);

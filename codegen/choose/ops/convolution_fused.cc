@@ -112,6 +112,11 @@ bool may_stage_rows(const FusedSpec& spec, const ConvolutionProblem& problem) {
          mask_words(spec.volume) == 1 && !has_one_offset(problem);
 }
 
+bool fits_multiprocessor(const FusedSpec& spec) {
+  constexpr i32 kMultiprocessorBytes = 228 << 10, kReservedBytes = 1 << 10;  // A block reserves the latter.
+  return spec.blocks * (fused_shared_bytes(spec) + kReservedBytes) <= kMultiprocessorBytes;
+}
+
 void fit_stages_and_blocks(FusedSpec& spec) {
   constexpr i32 kRegisters = 1 << 16, kMostBlocks = 5;  // These limits hold per multiprocessor.
   if (spec.unit == MmaUnit::Warp) {

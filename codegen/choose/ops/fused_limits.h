@@ -31,4 +31,7 @@ bool has_one_offset(const ConvolutionProblem& problem);
 /// memory, and not at so many that this takes much of it.
 bool may_stage_rows(const FusedSpec& spec, const ConvolutionProblem& problem);
 
+/// Returns true if a multiprocessor of sm_90 has the shared memory for FusedSpec::blocks blocks.
+bool fits_multiprocessor(const FusedSpec& spec);
+
 }  // namespace minuet

@@ -81,7 +81,9 @@ llvm::Error FusedStep::run(i32 op, const OpRequest& given) {
                        static_cast<i32>(request.covered[0].output_ld),
                        request.covered[0].overflow};
   }
-  const i64 grid = fused_grid(layer.spec, request.output_rows);
+  const i64 grid = layer.spec.persistent
+                       ? fused_persistent_grid(layer.spec, request.output_rows, launcher_.multiprocessors())
+                       : fused_grid(layer.spec, request.output_rows);
   for (i32 launch = 0; launch < layer.launches; ++launch) {
     if (launch > 0) advance_channels(layer.spec, params);
     params.reads_early = launcher_.may_read_early() ? 1 : 0;

@@ -66,7 +66,8 @@ void FusedKernelTest::expect_right(const FusedSpec& spec, const FusedShapeOfMap&
                 spec.out_channels,
                 words.as<u32>() + 3,
                 kSecondSlope};
-    take(launcher().launch(kernel, fused_grid(spec, capacity), p));
+    // Few persistent blocks have several tiles each.
+    take(launcher().launch(kernel, spec.persistent ? 5 : fused_grid(spec, capacity), p));
     take(launcher().wait());
     stored.bytes = output.read<char>();
     shortcut_bytes = shortcut.read<char>();
@@ -154,6 +155,15 @@ TEST_F(FusedKernelTest, EveryTypeAndRoad) {
       group.second_output = false;
       group.residual = false, group.shortcut = true;
       expect_right(group, {.queries = few ? 70 : 3001, .sources = 80, .empty_every = 5}, ++seed);
+      FusedSpec tiles{.io = io, .in_channels = 32, .out_channels = 48, .columns = 48, .warps = 4};
+      tiles.weights = WeightRoad::BulkRefill, tiles.unit = MmaUnit::Warpgroup, tiles.prefetch = 2;
+      tiles.step = 2 * fused_granule(io), tiles.early_loads = tiles.programmatic = true;
+      tiles.staged_rows = tiles.persistent = true;
+      expect_right(tiles, shape, ++seed);
+      tiles.shortcut = true;
+      expect_right(tiles, with_middle, ++seed);
+      tiles.shortcut = false, tiles.weights = WeightRoad::Resident, tiles.stages = 1, tiles.warps = 8;
+      expect_right(tiles, shape, ++seed);
     }
     FusedSpec clustered{.io = io, .warps = 2, .split = 2, .cluster = 2, .weights = WeightRoad::BulkRefill};
     clustered.step = 2 * fused_granule(io), clustered.stages = 6, clustered.residual = true;

@@ -74,7 +74,8 @@ void IntegerKernelTest::expect_exact(FusedSpec spec, const FusedShapeOfMap& shap
                 spec.out_channels,
                 words.as<u32>() + 2,
                 kSecondSlope};
-    take(launcher().launch(kernel, fused_grid(spec, capacity), p));
+    // Few persistent blocks have several tiles each.
+    take(launcher().launch(kernel, spec.persistent ? 5 : fused_grid(spec, capacity), p));
     take(launcher().wait());
     first.bytes = output.read<char>();
     next.bytes = second.read<char>();
@@ -197,6 +198,12 @@ TEST_F(IntegerKernelTest, Shortcuts) {
     group.shortcut = true;
     group.weights = WeightRoad::BulkCopy, group.early_loads = true, group.blocks = 3;
     expect_exact(group, shape, ++seed);
+    FusedSpec tiles = group;
+    tiles.weights = WeightRoad::BulkRefill, tiles.staged_rows = tiles.persistent = true;
+    expect_exact(tiles, shape, ++seed);
+    tiles.weights = WeightRoad::Resident, tiles.shortcut = false, tiles.stages = 1;
+    tiles.in_channels = 32, tiles.step = 64, tiles.warps = few ? 4 : 16, tiles.blocks = 1;
+    expect_exact(tiles, shape, ++seed);
   }
 }
 
