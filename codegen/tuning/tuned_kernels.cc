@@ -21,7 +21,7 @@ void add_config(FieldHasher& hasher, const char* what, const TuningConfig& confi
 [[gnu::cold]] void add_fused_defaults(std::vector<TuningTask>& tasks, ConvolutionProblem problem,
                                       const char* arch) {
   const auto add = [&] {
-    for (const i64 rows : {500, 2000, 8000, 30000, 100000}) {
+    for (const i64 rows : {500, 2000, 8000, 30000, 100000, 1000000}) {
       const TuningBucket bucket = layer_bucket(Operation::Fused, problem, rows);
       tasks.push_back({bucket, config_of(choose_fused(problem, arch, rows).fused), {}});
     }
@@ -141,6 +141,10 @@ std::vector<TunedFamily> tuned_families() {
           add_fused_defaults(tasks, problem, arch);
           add_gradient_defaults(tasks, problem, arch);
         }
+      }
+      for (const auto& [in, out] : {std::pair{32, 64}, {128, 96}}) {
+        set_channels(in, out);
+        add_fused_defaults(tasks, problem, arch);
       }
     }
     // Layers that multiply 8-bit numbers have candidates and defaults of their own.

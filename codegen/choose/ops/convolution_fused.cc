@@ -126,7 +126,7 @@ void fit_stages_and_blocks(FusedSpec& spec) {
   }
   const i32 registers = round_up(warpgroup_registers(spec), 8);
   spec.blocks = std::clamp(kRegisters / (fused_threads(spec) * registers), 1, kMostBlocks);
-  spec.stages = choose_warpgroup_stages(spec);
+  spec.stages = spec.persistent ? choose_persistent_stages(spec) : choose_warpgroup_stages(spec);
 }
 
 namespace {
@@ -359,12 +359,19 @@ FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch
   FusedChoice choice = begin_choice(problem, arch, means);
   FusedSpec& spec = choice.fused;
   FusedChoice by_warpgroups = choice;
-  if (suits_warpgroups(spec, arch, means) && choose_warpgroups(by_warpgroups, rows)) {
+  const bool may_stay = means.warpgroups && arch == "sm_90a";
+  if (may_stay && choose_resident_weights(by_warpgroups, rows)) {
+    choice = std::move(by_warpgroups);
+  } else if (suits_warpgroups(spec, arch, means) && choose_warpgroups(by_warpgroups, rows)) {
     choice = std::move(by_warpgroups);
   } else {
     choose_warps(choice, arch, rows);
   }
-  if (spec.staged_rows) choice.reasons.emplace_back("warps copy their row numbers to shared memory first");
+  if (spec.persistent) {
+    choice.reasons.emplace_back("each warpgroup computes one tile after another and loads ahead");
+  } else if (spec.staged_rows) {
+    choice.reasons.emplace_back("warps copy their row numbers to shared memory first");
+  }
   choice.reasons.push_back(
       llvm::formatv("each step of the reduction takes {0} of {1} input channels, and each thread "
                     "block computes {2} of {3} output channels",

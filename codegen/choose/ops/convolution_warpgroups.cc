@@ -19,6 +19,13 @@ i32 choose_warpgroup_stages(const FusedSpec& spec) {
   return std::clamp((bytes / spec.blocks - fused_staged_bytes(spec)) / fused_stage_bytes(spec), 2, kMost);
 }
 
+i32 choose_persistent_stages(FusedSpec spec) {
+  constexpr i32 kMost = 8;
+  if (spec.weights == WeightRoad::Resident) return 1;
+  for (spec.stages = kMost; spec.stages > 2 && !fits_multiprocessor(spec);) --spec.stages;
+  return spec.stages;
+}
+
 namespace {
 
 // A layer with at least this many input channels has long blocks. They read 16-bit rows in several steps.
@@ -265,7 +272,46 @@ void choose_whole_rows(FusedSpec& spec, i64 rows) {
   if (spec.warps == 8 || is_shorter) spec = whole;
 }
 
+/// Lets blocks compute one tile after another (FusedSpec::persistent) in layers with a shortcut, half of
+/// whose tiles have one step each and therefore mostly wait. On an H200 this was faster with very many rows
+/// where a block has one warpgroup, reads whole rows of about 128 channels and computes all of about 96. With
+/// fewer input channels, or without a shortcut, it was slower where rows have many pairs.
+void choose_persistent_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+  constexpr i32 kLeastInputs = 112, kMostInputs = 128, kLeastOutputs = 80;
+  const bool has_channels = spec.in_channels >= kLeastInputs && spec.in_channels <= kMostInputs &&
+                            spec.out_channels >= kLeastOutputs && spec.out_channels <= kMostColumns;
+  const bool is_one_group = spec.warps == 4 && spec.cluster == 1 && spec.in_channels <= spec.step &&
+                            spec.out_channels <= spec.columns;
+  if (!spec.shortcut || rows < kVeryManyRows || !has_channels || !is_one_group ||
+      spec.volume <= kFewOffsets || !may_stage_rows(spec, problem))
+    return;
+  spec.persistent = spec.staged_rows = true;
+  spec.stages = choose_persistent_stages(spec);
+}
+
 }  // namespace
+
+bool choose_resident_weights(FusedChoice& choice, i64 rows) {
+  constexpr i32 kInputs = 32, kOutputs = 64;  // These were measured.
+  FusedSpec& spec = choice.fused;
+  const bool is_measured = dtype_bytes(spec.io) == 2 && spec.in_channels == kInputs &&
+                           spec.out_channels == kOutputs &&
+                           choice.problem.kind == ConvolutionKind::Submanifold;
+  if (!is_measured || rows < kVeryManyRows || spec.shortcut || spec.volume <= kFewOffsets ||
+      !may_stage_rows(spec, choice.problem))
+    return false;
+  spec.unit = MmaUnit::Warpgroup;
+  spec.weights = WeightRoad::Resident;
+  spec.step = kInputs;
+  spec.columns = kOutputs;
+  spec.row_tiles = 2;
+  spec.warps = 16;
+  spec.blocks = spec.stages = 1;
+  spec.prefetch = 2;
+  spec.early_loads = spec.staged_rows = spec.persistent = true;
+  choice.reasons.emplace_back("all weights stay in shared memory");
+  return true;
+}
 
 bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   FusedSpec& spec = choice.fused;
@@ -278,6 +324,7 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   if (rows != 0 && fused_blocks(spec, rows) < kFewestBlocks) return false;
   choose_whole_rows(spec, rows);
   choose_staged_rows(spec, choice.problem, rows);
+  choose_persistent_blocks(spec, choice.problem, rows);
   choice.reasons.push_back(llvm::formatv("{0} warpgroups per block compute the products, and each cluster "
                                          "has {1} blocks, which work on the same rows",
                                          spec.warps / 4, spec.cluster)

@@ -14,6 +14,14 @@ i32 warpgroup_registers(const FusedSpec& spec);
 /// level-1 cache gets the rest and keeps some input rows between reads.
 i32 choose_warpgroup_stages(const FusedSpec& spec);
 
+/// Returns the number of weight stages of a persistent block. These are as many as fit into shared memory,
+/// because the ring must not run empty between two tiles.
+i32 choose_persistent_stages(FusedSpec spec);
+
+/// Chooses a Spec of persistent blocks that keep all weights in shared memory (WeightRoad::Resident). Returns
+/// false if that is not known to be faster.
+bool choose_resident_weights(FusedChoice& choice, i64 rows);
+
 /// Chooses a Spec that multiplies by warpgroups. Returns false if there is too little work for warpgroups;
 /// the caller then chooses smaller blocks.
 bool choose_warpgroups(FusedChoice& choice, i64 rows);

@@ -341,8 +341,8 @@ TEST(FusedChoice, WhatIsChosenIsValid) {
   for (const auto kind :
        {ConvolutionKind::Submanifold, ConvolutionKind::Strided, ConvolutionKind::Transposed}) {
     for (const DType dtype : {DType::F16, DType::F32, DType::U8}) {
-      for (const i32 in : {1, 8, 12, 16, 33, 64, 130, 144, 257, 1024}) {
-        for (const i32 out : {3, 16, 24, 80, 96, 112, 176, 512}) {
+      for (const i32 in : {1, 8, 12, 16, 32, 33, 64, 120, 130, 144, 257, 1024}) {
+        for (const i32 out : {3, 16, 24, 64, 80, 96, 112, 176, 512}) {
           for (const i32 edge : {1, 2, 3, 5}) {
             const bool has_integers = dtype == DType::U8;
             ConvolutionProblem problem = example_problem(in, out, has_integers ? DType::F16 : dtype);

@@ -50,7 +50,8 @@ TEST(FusedChoice, ManyRowsHaveOtherBlocks) {
                           {256, 256, 500000, 12, 1, true},
                           {256, 256, 1000000, 4, 3, false},
                           {32, 64, 500000, 2, 12, false},
-                          {32, 64, 1000000, 4, 6, true}}) {
+                          {32, 64, 1000000, 16, 1, true},
+                          {32, 48, 1000000, 4, 7, true}}) {
     const FusedSpec spec =
         choose_fused(example_problem(one.in, one.out, DType::F16), "sm_90a", one.rows).fused;
     EXPECT_EQ(std::tuple(spec.warps, spec.blocks, spec.staged_rows),
@@ -69,6 +70,62 @@ TEST(FusedChoice, ManyRowsHaveOtherBlocks) {
   // Blocks share rows only if they leave many multiprocessors idle, and fewer if they have more columns.
   EXPECT_EQ(choose_fused(example_problem(128, 128, DType::F16), "sm_90a", 16000).fused.cluster, 2);
   EXPECT_EQ(choose_fused(example_problem(128, 192, DType::F16), "sm_90a", 16000).fused.cluster, 1);
+}
+
+/// Layers that differ in their channels, rows or shortcut from those that were measured keep blocks of one
+/// tile.
+TEST(FusedChoice, BlocksArePersistentWhereThatWasFaster) {
+  const auto chosen = [](i32 in, i32 out, i64 rows, bool shortcut, std::optional<DType> integers = {}) {
+    ConvolutionProblem problem = example_problem(in, out, DType::F16);
+    problem.shortcut = shortcut;
+    problem.covered_output = problem.output;
+    problem.input_type = problem.output_type = integers;
+    if (shortcut) problem.shortcut_type = integers;
+    return choose_fused(problem, "sm_90a", rows).fused;
+  };
+  for (const std::optional<DType> integers : {std::optional<DType>(), std::optional(DType::U8)}) {
+    const FusedSpec spec = chosen(128, 96, 1000000, true, integers);
+    EXPECT_TRUE(spec.persistent);
+    EXPECT_FALSE(llvm::errorToBool(validate_spec(spec)));
+    EXPECT_EQ(std::tuple(spec.warps, spec.blocks, spec.stages, spec.staged_rows),
+              integers ? std::tuple(4, 4, 3, true) : std::tuple(4, 3, 2, true));
+    EXPECT_EQ(spec.weights, WeightRoad::BulkRefill);
+    EXPECT_FALSE(chosen(128, 96, 1000000, false, integers).persistent);
+    EXPECT_FALSE(chosen(128, 96, 500000, true, integers).persistent);
+    EXPECT_FALSE(chosen(96, 96, 1000000, true, integers).persistent);
+    EXPECT_FALSE(chosen(128, 128, 1000000, true, integers).persistent);
+    EXPECT_FALSE(chosen(256, 96, 1000000, true, integers).persistent);
+    EXPECT_FALSE(chosen(32, 64, 1000000, true, integers).persistent);
+  }
+  const FusedSpec resident = chosen(32, 64, 1000000, false);
+  EXPECT_EQ(resident.weights, WeightRoad::Resident);
+  EXPECT_FALSE(llvm::errorToBool(validate_spec(resident)));
+  EXPECT_EQ(chosen(32, 64, 500000, false).weights, WeightRoad::Cached);
+  EXPECT_EQ(chosen(32, 64, 1000000, false, DType::U8).weights, WeightRoad::Cached);
+  EXPECT_EQ(chosen(32, 96, 1000000, false).weights, WeightRoad::Cached);
+}
+
+TEST(FusedChoice, PersistentBlocksNeedWhatTheKernelAssumes) {
+  FusedSpec ring = choose_fused(example_problem(96, 96, DType::F16), "sm_90a", 1000000).fused;
+  ring.staged_rows = ring.persistent = true, ring.residual = false;
+  const auto is_valid = [](const FusedSpec& base, auto change) {
+    FusedSpec spec = base;
+    change(spec);
+    return !llvm::errorToBool(validate_spec(spec));
+  };
+  const auto none = [](FusedSpec&) {};
+  EXPECT_TRUE(is_valid(ring, none));
+  EXPECT_FALSE(is_valid(ring, [](FusedSpec& spec) { spec.warps = 8, spec.blocks = 2; })) << "one warpgroup";
+  EXPECT_FALSE(is_valid(ring, [](FusedSpec& spec) { spec.weights = WeightRoad::BulkCopy; }));
+  EXPECT_FALSE(is_valid(ring, [](FusedSpec& spec) { spec.staged_rows = false; }));
+  EXPECT_FALSE(is_valid(ring, [](FusedSpec& spec) { spec.volume = 33; })) << "masks of one word";
+  EXPECT_FALSE(is_valid(ring, [](FusedSpec& spec) { spec.stages = 8; })) << "four blocks do not fit";
+  EXPECT_FALSE(is_valid(ring, [](FusedSpec& spec) { spec.residual = true; })) << "too few registers";
+  const FusedSpec resident = choose_fused(example_problem(32, 64, DType::F16), "sm_90a", 1000000).fused;
+  EXPECT_TRUE(is_valid(resident, none));
+  EXPECT_FALSE(is_valid(resident, [](FusedSpec& spec) { spec.persistent = false; }));
+  EXPECT_FALSE(is_valid(resident, [](FusedSpec& spec) { spec.columns = 32; }));
+  EXPECT_FALSE(is_valid(resident, [](FusedSpec& spec) { spec.shortcut = true; }));
 }
 
 TEST(FusedChoice, StepsMultiplyWholeRowsWhereBlocksOfEightWarpsAreEnough) {

@@ -291,7 +291,8 @@ std::vector<ChannelToSpaceSpec> variants(const ChannelToSpaceSpec&) {
 std::vector<FusedSpec> integer_specs(const std::string& arch) {
   std::vector<FusedSpec> specs;
   std::size_t turn = 0;
-  const auto add = [&](std::optional<DType> input, std::optional<DType> output, i32 in, i32 out, i64 rows) {
+  const auto add = [&](std::optional<DType> input, std::optional<DType> output, i32 in, i32 out, i64 rows,
+                       bool shortcut = false) {
     ConvolutionProblem problem;
     problem.dtype = turn % 3 == 0 ? DType::F16 : turn % 3 == 1 ? DType::BF16 : DType::TF32;
     problem.in_channels = in;
@@ -305,7 +306,9 @@ std::vector<FusedSpec> integer_specs(const std::string& arch) {
     problem.output_type = output;
     if (problem.residual && input) problem.residual_type = turn % 2 == 0 ? DType::U8 : DType::S8;
     problem.activation = static_cast<Activation>(turn % kActivations);
-    problem.second_output = turn % 3 == 1;
+    problem.shortcut = shortcut;
+    if (shortcut && turn % 2 == 0) problem.shortcut_type = output;
+    problem.second_output = turn % 3 == 1 && !shortcut;
     if (turn % 2 == 1 && problem.second_output) problem.second_type = DType::S8;
     problem.second_activation = static_cast<Activation>(turn / 2 % kActivations);
     specs.push_back(choose_fused(problem, arch, rows).fused);
@@ -319,6 +322,7 @@ std::vector<FusedSpec> integer_specs(const std::string& arch) {
     for (const i32 channels : {96, 128, 256}) {
       for (const i64 rows : {1700, 5000, 45000, 1000000}) add(input, DType::S8, channels, channels, rows);
     }
+    for (i32 i = 0; i < 3; ++i) add(input, DType::U8, 128, 96, 1000000, /*shortcut=*/true);
     add(std::nullopt, input, 4, 32, 80000);
     add(std::nullopt, input, 64, 64, 80000);
   }
@@ -366,6 +370,7 @@ std::vector<FusedSpec> variants(const FusedSpec&) {
   add(DType::F16, 128, 128, 2, 20000);
   add(DType::F16, 32, 128, 3, 80000);
   for (const bool residual : {false, true}) add(DType::F16, 32, 96, 3, 80000, residual);
+  add(DType::BF16, 32, 64, 3, 1000000, /*residual=*/true);
   add(DType::F16, 96, 20, 1, 80000);
   specs.push_back({.weights = WeightRoad::BulkRefill, .programmatic = true});
   return specs;
