@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "codegen/choose/ops/convolution_fused.h"
+#include "codegen/choose/ops/fused_limits.h"
 #include "codegen/choose/tuned_config.h"
 
 namespace minuet {
@@ -187,11 +188,30 @@ void add_second_neighbours(SpecList& list, const FusedSpec& base) {
   }
 }
 
+/// Appends Specs of persistent blocks (FusedSpec::persistent), with a ring of weights and with weights that
+/// stay in shared memory. They are few, because they were faster for few layers.
+void add_persistent(SpecList& list, const FusedSpec& base) {
+  if (base.unit != MmaUnit::Warpgroup) return;
+  FusedSpec spec = base;
+  spec.persistent = spec.staged_rows = spec.early_loads = true;
+  spec.cluster = spec.prefetch = 1;
+  spec.weights = WeightRoad::BulkRefill;
+  spec.warps = 4;
+  fit_stages_and_blocks(spec);
+  list.add(spec);
+  spec.weights = WeightRoad::Resident;
+  spec.columns = equal_parts(spec.out_channels, 16, spec.out_channels);
+  spec.warps = 16;
+  spec.blocks = spec.stages = 1;
+  spec.prefetch = 2;
+  list.add(spec);
+}
+
 /// Returns a Spec like one that stages row numbers (FusedSpec::staged_rows), but does not, with what suits
 /// it.
 FusedSpec without_staged_rows(FusedSpec spec) {
   const bool is_warpgroup = spec.unit == MmaUnit::Warpgroup;
-  spec.staged_rows = false;
+  spec.staged_rows = spec.persistent = false;
   spec.prefetch = is_warpgroup ? 1 : 2;
   if (is_warpgroup) spec.weights = WeightRoad::BulkRefill;
   fit_stages_and_blocks(spec);
@@ -211,6 +231,9 @@ FusedSpec without_staged_rows(FusedSpec spec) {
   const FusedSpec unstaged = without_staged_rows(chosen);
   for (const FusedSpec& base : bases) list.add(base);
   if (chosen.staged_rows) list.add(unstaged);
+  for (const FusedSpec& base : bases) {
+    if (rows >= kVeryManyRows) add_persistent(list, base);
+  }
   for (const FusedSpec& base : bases) add_neighbours(list, base);
   if (chosen.staged_rows) add_neighbours(list, unstaged);
   for (const FusedSpec& base : bases) add_second_neighbours(list, base);

@@ -107,6 +107,23 @@ TEST(SearchSpace, SpecsOf8BitLayersFitTheProblemAndTheArchitecture) {
   EXPECT_EQ(small.candidates[0].at("unit"), static_cast<i64>(MmaUnit::Warpgroup));
 }
 
+/// Persistent blocks were measured with very many rows only, so the tuner does not try them with fewer.
+TEST(SearchSpace, PersistentBlocksAreForVeryManyRows) {
+  const auto count = [](const ConvolutionProblem& problem, i64 rows, const char* name, i64 value) {
+    const TuningTask task = tasks_of(problem, Dataflow::Fused, "sm_90a", rows)[0];
+    return llvm::count_if(task.candidates,
+                          [&](const TuningConfig& config) { return config.at(name) == value; });
+  };
+  for (const ConvolutionProblem& problem : {example_problem(96, 96), example_problem(128, 96),
+                                            integer_problem(96, 96), example_problem(32, 64)}) {
+    EXPECT_EQ(count(problem, 500000, "persistent", 1), 0);
+    EXPECT_GE(count(problem, 1000000, "persistent", 1), 1);
+  }
+  constexpr auto kResident = static_cast<i64>(WeightRoad::Resident);
+  EXPECT_GE(count(example_problem(32, 32), 1000000, "weights", kResident), 1);
+  EXPECT_EQ(count(example_problem(96, 96), 1000000, "weights", kResident), 0) << "they do not fit";
+}
+
 /// With and without, whatever the default is, and not so many that a search does not come to its end.
 TEST(SearchSpace, RowNumbersAreStagedOrNot) {
   for (const i32 channels : {32, 64, 96, 128, 256}) {
