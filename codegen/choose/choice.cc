@@ -26,7 +26,7 @@ namespace {
 /// at the sums of preceding tiles less often.
 RadixPassChoice choose_radix_pass(KeyType key, bool values) {
   if (key == KeyType::U64) return {{key, values, 384, 12, false}, {key, values, 384, 12, false}};
-  const RadixPassSpec small{key, values, 256, 12, false};
+  const RadixPassSpec small{key, values, 512, 6, false};
   if (!values) return {small, {key, values, 384, 15, false}};
   return {small, {key, values, 512, 17, true}};
 }

@@ -150,7 +150,7 @@ struct VoidFailedParams {
   i64 counts;
 };
 
-// The following three kernels form a radix sort. It sorts by the least significant digit first and makes one
+// The following two kernels form a radix sort. It sorts by the least significant digit first and makes one
 // pass over the keys per digit.
 
 constexpr i32 kRadixBits = 8;
@@ -175,19 +175,6 @@ struct RadixHistogramParams {
   i32 end_bit;
 };
 
-/// The kernel radix_bins replaces each pass's bins by their exclusive sums, in place. It runs as one block
-/// per pass.
-struct RadixBinsSpec {
-  i32 threads = kRadixBins;
-  template <class Visitor>
-  MINUET_HD constexpr void visit(Visitor&& visitor) const {
-    visitor("threads", threads);
-  }
-};
-struct RadixBinsParams {
-  u32* bins;  // Holds the digit counts [passes][kRadixBins] and receives their exclusive sums.
-};
-
 /// The kernel radix_pass sorts by one digit. It is a stable scatter of keys, and optionally of values, with
 /// decoupled look-back.
 struct RadixPassSpec {
@@ -205,7 +192,7 @@ struct RadixPassSpec {
 };
 struct RadixPassParams {
   const i32* count;
-  const u32* bins;  // Holds the kRadixBins exclusive sums of this pass.
+  const u32* bins;  // Holds the kRadixBins counts of the digits of this pass.
   u32* lookback;    // Holds the look-back states [tiles][kRadixBins]. They must be preset to 0.
   u32* next_tile;   // Counts the tiles that blocks have taken. It must be preset to 0.
   const void* keys_in;

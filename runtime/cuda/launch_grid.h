@@ -13,7 +13,7 @@ namespace minuet {
 constexpr i64 kBlocksPerMultiprocessor = 64;
 /// Limits the grids of histogram kernels. They have fewer blocks, because each block adds its bins to global
 /// memory.
-constexpr i64 kHistogramBlocksPerMultiprocessor = 16;
+constexpr i64 kHistogramBlocksPerMultiprocessor = 4;
 
 constexpr i64 ceil_div(i64 value, i64 step) { return (value + step - 1) / step; }
 

@@ -60,12 +60,11 @@ llvm::Expected<MapKernels> MapKernels::create(CudaDevice& device, const MapChoic
 
 SortKernels MapKernels::sort(bool rows, i64 capacity) const {
   return {choice.radix_histogram, (rows ? choice.radix_pass_rows : choice.radix_pass_keys).of(capacity),
-          radix_histogram, radix_bins, (rows ? radix_pass_rows : radix_pass_keys).of(capacity)};
+          radix_histogram, (rows ? radix_pass_rows : radix_pass_keys).of(capacity)};
 }
 
 SortKernels MapKernels::rank_sort(i64 capacity) const {
-  return {choice.rank_histogram, choice.rank_pass.of(capacity), rank_histogram, radix_bins,
-          rank_pass.of(capacity)};
+  return {choice.rank_histogram, choice.rank_pass.of(capacity), rank_histogram, rank_pass.of(capacity)};
 }
 
 llvm::Expected<std::unique_ptr<MapStep>> MapStep::create(Launcher& launcher, const EngineChoice& choice) {

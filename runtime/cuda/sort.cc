@@ -15,11 +15,8 @@ llvm::Error enqueue_sort(Launcher& launcher, const SortKernels& kernels, const S
   MINUET_TRY(launcher.launch(
       kernels.histogram, blocks,
       RadixHistogramParams{memory.keys[0], range.count, state.bins, range.begin_bit, range.end_bit}));
-  const i32 passes = radix_passes(bits);
-  MINUET_TRY(launcher.launch(kernels.bins, passes, RadixBinsParams{state.bins}));
-
   const i64 tiles = radix_tiles(kernels.pass_spec, range.capacity);
-  for (i32 pass = 0; pass < passes; ++pass) {
+  for (i32 pass = 0; pass < radix_passes(bits); ++pass) {
     const i32 from = pass % 2;
     RadixPassParams params = {};
     params.count = range.count;

@@ -12,7 +12,6 @@ struct SortKernels {
   RadixHistogramSpec histogram_spec;
   RadixPassSpec pass_spec;
   Kernel<RadixHistogramParams> histogram;
-  Kernel<RadixBinsParams> bins;
   Kernel<RadixPassParams> pass;
 };
 

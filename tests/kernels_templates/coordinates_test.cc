@@ -9,7 +9,6 @@
 #include "kernels_templates/map/make_layout.h"
 #include "kernels_templates/map/pack.h"
 #include "kernels_templates/map/prepare_scans.h"
-#include "kernels_templates/map/radix_bins.h"
 #include "kernels_templates/map/unique.h"
 #include "kernels_templates/map/unpack.h"
 
@@ -131,23 +130,6 @@ TEST(Pack, OutsideTheBoundsIsReportedAndStaysInTheLayout) {
     unpack_key<u64>(layout.keys, key, back.data());
     for (i32 f = 0; f < 4; ++f) EXPECT_EQ(back[f], std::clamp(one.point[f], corners[0][f], corners[1][f]));
   }
-}
-
-TEST(RadixBins, ExclusiveSumsOfEachPass) {
-  Random random(40);
-  std::vector<u32> bins;
-  for (i32 i = 0; i < 3 * kRadixBins; ++i) bins.push_back(static_cast<u32>(random.below(100000)));
-  std::vector<u32> expected;
-  for (i32 i = 0; i < 3 * kRadixBins; ++i) {
-    expected.push_back(i % kRadixBins == 0 ? 0 : expected.back() + bins[i - 1]);
-  }
-  std::vector<u32> narrow = bins;
-  shim::launch(&radix_bins<RadixBinsSpec{}>, RadixBinsParams{bins.data()},
-               {.blocks = 3, .threads = 256, .order = shim::Order::Shuffled});
-  EXPECT_EQ(bins, expected);
-  shim::launch(&radix_bins<RadixBinsSpec{96}>, RadixBinsParams{narrow.data()},
-               {.blocks = 3, .threads = 96, .order = shim::Order::Descending});
-  EXPECT_EQ(narrow, expected);
 }
 
 TEST(PrepareScans, PaddingThenNotYetInEveryState) {

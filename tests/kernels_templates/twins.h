@@ -5,7 +5,6 @@
 #include "tests/kernels_templates/testing.h"
 // testing.h first: it brings the shim's names.
 #include "kernels_templates/map/prepare_scans.h"
-#include "kernels_templates/map/radix_bins.h"
 #include "tests/support/software_cuda/twins/kernels_templates/map/radix_histogram.h"
 #include "tests/support/software_cuda/twins/kernels_templates/map/radix_pass.h"
 #include "tests/support/software_cuda/twins/kernels_templates/map/scan.h"
@@ -34,8 +33,6 @@ void sort_by_twins(SortBuffers<Key>& buffers, i32 count, i32 begin_bit, i32 end_
   shim::launch(&radix_histogram<kHistogram>,
                RadixHistogramParams{buffers.keys[0].data(), &count, bins.data(), begin_bit, end_bit},
                {.blocks = 3, .threads = kHistogram.threads, .order = order});
-  shim::launch(&radix_bins<RadixBinsSpec{.threads = 64}>, RadixBinsParams{bins.data()},
-               {.blocks = passes, .threads = 64, .order = order});
   for (i32 pass = 0; pass < passes; ++pass, buffers.half ^= 1) {
     const i32 from = buffers.half, to = from ^ 1, bit = begin_bit + pass * kRadixBits;
     std::vector<u32> lookback(static_cast<std::size_t>(tiles * kRadixBins), 0);

@@ -71,7 +71,6 @@ inline std::vector<ReachKeysSpec> variants(const ReachKeysSpec&) { return by_key
 inline std::vector<RadixHistogramSpec> variants(const RadixHistogramSpec&) {
   return by_key<RadixHistogramSpec>();
 }
-inline std::vector<RadixBinsSpec> variants(const RadixBinsSpec&) { return {}; }
 inline std::vector<RadixPassSpec> variants(const RadixPassSpec&) {
   const MapChoice u32 = choose_map(KeyType::U32, 3), u64 = choose_map(KeyType::U64, 3);
   return {u32.radix_pass_rows.small, u32.radix_pass_keys.small, u32.radix_pass_keys.large,

@@ -1,5 +1,5 @@
-// Host twin of radix_pass: one digit of a stable radix sort. Keys (and values) move to bins[digit] + how many
-// of that digit the tiles before hold + rank in the tile.
+// Host twin of radix_pass: one digit of a stable radix sort. Keys (and values) move to the number of keys with
+// lower digits + how many of that digit the tiles before hold + rank in the tile.
 //
 // As CUB's onesweep agent, tiles are numbered in the order in which blocks start, by next_tile; counts go
 // from tile to tile through lookback, with two flags beside them. Blocks run one after another, so a tile
@@ -52,7 +52,9 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_pass(MINUET_PARAMS(Radi
   }
   __syncthreads();
   for (i32 digit = threadIdx.x; digit < kRadixBins; digit += S.threads) {
-    starts[digit] = p.bins[digit] + look_back(p.lookback, tile, static_cast<u32>(digit), counts[digit]);
+    u32 lower = 0;
+    for (i32 other = 0; other < digit; ++other) lower += p.bins[other];
+    starts[digit] = lower + look_back(p.lookback, tile, static_cast<u32>(digit), counts[digit]);
   }
   __syncthreads();
   for (i32 i = threadIdx.x; i < items; i += S.threads) {
