@@ -6,18 +6,28 @@
 
 namespace minuet {
 
-/// Fills starts[j] with the number of items of the jobs before j. starts[jobs] is the total. items(j) returns
-/// the number of items of job j. All threads of a block must call it, and `starts` must be in shared memory.
-template <i32 Threads, i32 Most, class Items>
-MINUET_DEVICE void find_starts(i64 (&starts)[Most + 1], i32 jobs, const Items& items) {
-  __shared__ i64 counts[Most];
-  for (i32 j = static_cast<i32>(threadIdx.x); j < jobs; j += Threads) counts[j] = items(j);
-  __syncthreads();
-  for (i32 j = static_cast<i32>(threadIdx.x); j <= jobs; j += Threads) {
-    i64 before = 0;
-    for (i32 i = 0; i < j; ++i) before += counts[i];
-    starts[j] = before;
+/// Sets starts[j] to the sum of `items` over the lanes before lane j, for each of the `jobs` jobs, and
+/// starts[jobs] to the sum of all. One warp calls this function, and lane j has the number of items of job j.
+template <i32 Most>
+MINUET_DEVICE void store_starts(i64 (&starts)[Most + 1], i32 jobs, i64 items) {
+  static_assert(Most <= 32, "a lane has a job");
+  const i32 lane = static_cast<i32>(threadIdx.x & 31u);
+  MINUET_UNROLL
+  for (i32 distance = 1; distance < 32; distance *= 2) {
+    const i64 below = __shfl_up_sync(~0u, items, distance);
+    if (lane >= distance) items += below;
   }
+  if (lane == 0) starts[0] = 0;
+  if (lane < jobs) starts[lane + 1] = items;
+}
+
+/// Fills starts[j] with the number of items of the jobs before j. starts[jobs] is the total. items(j) returns
+/// the number of items of job j. All threads of a block must call this function, and `starts` must be in
+/// shared memory. It ends with a barrier.
+template <i32 Most, class Items>
+MINUET_DEVICE void find_starts(i64 (&starts)[Most + 1], i32 jobs, const Items& items) {
+  const i32 thread = static_cast<i32>(threadIdx.x);
+  if (thread < 32) store_starts<Most>(starts, jobs, thread < jobs ? items(thread) : 0);
   __syncthreads();
 }
 

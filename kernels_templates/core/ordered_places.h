@@ -3,6 +3,7 @@
 // write the place's mask.
 #pragma once
 
+#include "kernels_templates/core/early_loads.h"
 #include "kernels_templates/core/jobs.h"
 #include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/vector.h"
@@ -17,16 +18,24 @@ struct ViewStarts {
   i64 queries[kMostViews + 1], blocks[kMostViews + 1];
 };
 /// Fills `starts`, which must be in shared memory. takes(job) returns true if the launch processes the
-/// queries of the view `job`. All threads of a block must call this function.
-template <i32 Threads, class Takes>
+/// queries of the view `job`. If `Early` is true, the numbers of queries are read as in core/early_loads.h.
+/// All threads of a block must call this function, which ends with a barrier.
+template <i32 Threads, bool Early, class Takes>
 MINUET_DEVICE void find_view_starts(ViewStarts& starts, const ViewsParams& p, const Takes& takes) {
-  find_starts<Threads, kMostViews>(starts.queries, p.job_count, [&](i32 j) -> i64 {
-    return p.jobs[j].order ? *p.jobs[j].query_count : 0;
-  });
-  find_starts<Threads, kMostViews>(starts.blocks, p.job_count, [&](i32 j) -> i64 {
-    const i64 queries = starts.queries[j + 1] - starts.queries[j];
-    return takes(p.jobs[j]) ? blocks_of_height(queries, Threads) : 0;
-  });
+  const i32 j = static_cast<i32>(threadIdx.x);
+  if (j < 32) {
+    const bool is_sorted = j < p.job_count && p.jobs[j].order != nullptr;
+    i64 queries = 0;
+    if constexpr (Early) {
+      if (is_sorted) queries = load_early(p.jobs[j].query_count);
+    } else {
+      if (is_sorted) queries = *p.jobs[j].query_count;
+    }
+    store_starts<kMostViews>(starts.queries, p.job_count, queries);
+    const bool is_taken = is_sorted && takes(p.jobs[j]);
+    store_starts<kMostViews>(starts.blocks, p.job_count, is_taken ? blocks_of_height(queries, Threads) : 0);
+  }
+  __syncthreads();
 }
 
 /// Describes the place that one thread handles, which is a position in the sorted order of the queries of a
@@ -44,11 +53,23 @@ MINUET_DEVICE OrderedPlace find_place(const ViewJob& job, const u32* sorted, i64
   return {place, is_there, query};
 }
 
+/// Waits until both warps of this thread's pair have called this function. Pair i consists of the warps 2 i
+/// and 2 i + 1 of the block, and at most 15 pairs can wait for each other.
+MINUET_DEVICE void sync_two_warps() {
+#if defined(__CUDA_ARCH__)
+  // Barrier 0 is that of __syncthreads().
+  asm volatile("bar.sync %0, 64;" ::"r"(threadIdx.x / 64 + 1) : "memory");
+#else
+  __syncthreads();
+#endif
+}
+
 /// Writes the masks of a view's queries (ViewJob) in sorted order, word by word, and computes the unions of
 /// the masks of 32 and of kPositionGroup consecutive places, which are positions in that order.
 template <i32 Threads>
 class OrderedMasks {
-  static_assert(kLeastBlockHeight == 32 && kPositionGroup == 64 && Threads % kPositionGroup == 0,
+  static_assert(kLeastBlockHeight == 32 && kPositionGroup == 64 && Threads % kPositionGroup == 0 &&
+                    Threads <= 15 * kPositionGroup,
                 "a lane has a place, and two warps read together");
 
  public:
@@ -74,7 +95,7 @@ class OrderedMasks {
     }
     // Two buffers alternate, so one barrier per call is enough. Slow threads may still read the buffer of the
     // previous call.
-    __syncthreads();
+    sync_two_warps();
     return {own, of_warp | of_warps[turn_][warp ^ 1]};
   }
 

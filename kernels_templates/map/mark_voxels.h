@@ -7,6 +7,7 @@
 // mark_blocks.
 #pragma once
 
+#include "kernels_templates/core/early_loads.h"
 #include "kernels_templates/core/grid.h"
 #include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/map/find_voxel.h"
@@ -17,18 +18,23 @@ namespace minuet {
 
 template <MarkVoxelsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void mark_voxels(MINUET_PARAMS(IndexParams) p) {
+  const VoxelIndex& index = p.description;
+  // The launch right before this one is number_blocks, which writes neither the coordinates nor their number.
+  const i64 points = load_early(p.points), first = grid_thread(S.threads);
+  i32 coordinate[S.ndim + 1];
+  if (first < points) {
+    MINUET_UNROLL
+    for (i32 f = 0; f <= S.ndim; ++f) coordinate[f] = load_early(p.coordinates + first * (S.ndim + 1) + f);
+  }
   follow_last_launch();
   if (fresh(p.status) != 0) return;
-  const VoxelIndex& index = p.description;
   if (!blocks_fit(p)) {
     if (grid_thread(S.threads) == 0) atomicOr(p.status, kStatusPastCapacity);
     return;
   }
-  const i64 points = *p.points;
   u32 status = 0;
-  for (i64 i = grid_thread(S.threads); i < points; i += grid_threads(S.threads)) {
-    i32 coordinate[S.ndim + 1];
-    read_point<S.ndim>(p, index, i, coordinate);
+  for (i64 i = first; i < points; i += grid_threads(S.threads)) {
+    if (i != first) read_point<S.ndim>(p, index, i, coordinate);
     bool is_new = true;
     Voxel voxel = voxel_of<S.ndim>(index.level[0], coordinate);
     FoundSuperblock found = read_superblock_at(index.level[0], static_cast<u32>(fresh(p.row_of + i)));

@@ -7,91 +7,9 @@
 #pragma once
 
 #include "kernels_templates/core/async_copy.h"
-#include "kernels_templates/map/row_voxel.h"
+#include "kernels_templates/map/neighbour_search.h"
 
 namespace minuet {
-
-/// Holds what is the same for all queries of one search for a kernel map. It is in shared memory.
-template <i32 Ndim>
-struct NeighbourSearch {
-  IndexKeys keys, query_keys;
-  IndexLevel sources, queries;
-  i32 least_batch, greatest_batch;  // These are the bounds of batches in the sources' index.
-  /// These are copies of the members of KernelGeometry, whose constructor shared memory cannot run.
-  i32 kernel_size[Ndim], step[Ndim], origin[Ndim], volume;
-  i32 same_level;  // Equals 1 if both sides are the same level of one index, and 0 otherwise.
-  /// The next two arrays describe, for each axis, the first voxel of a query's window if is_window is 1. It
-  /// is `scale` times the query's voxel, plus `first`.
-  i32 scale[Ndim], first[Ndim];
-  i32 is_window;  // Equals 1 if Window can look up all offsets together, and 0 otherwise.
-  /// Gives the number of offsets per axis if Window can look them up together and this number is 2 or 3 on
-  /// all axes. Otherwise it is 0.
-  i32 window_size;
-};
-
-/// Copies `from` to `to` in shared memory. All `Threads` threads of a block must call this function.
-template <i32 Threads, class T>
-MINUET_DEVICE void copy_to_shared(T& to, const T& from) {
-  static_assert(sizeof(T) % sizeof(u32) == 0, "copied word by word");
-  for (i32 i = static_cast<i32>(threadIdx.x); i < static_cast<i32>(sizeof(T) / sizeof(u32)); i += Threads)
-    reinterpret_cast<u32*>(&to)[i] = load_vector_if<4, true>(true, &from, i * 4).words[0];
-}
-
-/// Limits the number of kernel offsets of a window (Window) on one axis.
-constexpr i32 kLongestLine = 9;
-/// Returns true if `size` offsets on the axis are few enough for a window (Window), which must always lie
-/// in at most two blocks on each axis.
-MINUET_HD constexpr bool is_narrow(i32 ndim, i32 axis, i32 size) {
-  return size <= (1 << block_bits(ndim, axis)) + 1 && size <= kLongestLine;
-}
-
-/// Prepares a search. All threads of a block must call this function. It begins with a barrier, because
-/// other threads may still use `search` for the previous search.
-template <i32 Ndim, i32 Threads>
-MINUET_DEVICE void begin_search(NeighbourSearch<Ndim>& search, const KernelGeometry& geometry,
-                                const VoxelIndex& sources, i32 source_level, const VoxelIndex& queries,
-                                i32 query_level) {
-  __syncthreads();
-  // No copy depends on another one, so that a thread block waits for device memory only once.
-  copy_to_shared<Threads>(search.sources, sources.level[source_level]);
-  copy_to_shared<Threads>(search.queries, queries.level[query_level]);
-  copy_to_shared<Threads>(search.keys, sources.keys);
-  copy_to_shared<Threads>(search.query_keys, queries.keys);
-  if (threadIdx.x == 32) {
-    search.least_batch = fresh(sources.least);
-    search.greatest_batch = fresh(sources.greatest);
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    // A window (Window) with four axes could lie in 16 blocks, which are too many to look up together.
-    bool is_window = Ndim < 4;
-    i32 size = geometry.kernel_size[0];
-    MINUET_UNROLL
-    for (i32 a = 0; a < Ndim; ++a) {
-      const i32 fine = search.sources.stride[a], coarse = search.queries.stride[a];
-      // A shift replaces the slow division, because nearly all strides are powers of two.
-      const i32 shift = search.sources.shift[a];
-      search.scale[a] = shift >= 0 ? coarse >> shift : coarse / fine;
-      // A window (Window) has 32-bit voxel coordinates. If they overflowed, it would contain voxels of the
-      // other end of the range.
-      search.first[a] = shift >= 0 ? geometry.origin[a] >> shift : geometry.origin[a] / fine;
-      const i64 reach = axis_reach(geometry, a) + fine, most = 0x7fffffff;
-      is_window = is_window && geometry.step[a] == fine && search.scale[a] * fine == coarse &&
-                  search.first[a] * fine == geometry.origin[a] &&
-                  is_narrow(Ndim, a, geometry.kernel_size[a]) && search.queries.lowest[a] - reach > -most &&
-                  search.queries.highest[a] + reach < most;
-      size = geometry.kernel_size[a] == size ? size : 0;
-      search.kernel_size[a] = geometry.kernel_size[a];
-      search.step[a] = geometry.step[a];
-      search.origin[a] = geometry.origin[a];
-    }
-    search.volume = geometry.volume;
-    search.same_level = &sources == &queries && source_level == query_level ? 1 : 0;
-    search.is_window = is_window ? 1 : 0;
-    search.window_size = is_window && (size == 2 || size == 3) ? size : 0;
-  }
-  __syncthreads();
-}
 
 /// Describes the occupied voxels of a line of kernel offsets, which lie in one or two blocks (VoxelBlock).
 struct LineVoxels {
@@ -201,22 +119,40 @@ class Window {
     }
     if constexpr (Size > 0) asked_ &= corners_of(known);
     find_superblocks(search, begin, crosses, query, own);
+    // The next array holds, for each axis, what its first and its second block add to the number of a block
+    // in its superblock (block_in_superblock()).
+    i32 parts[Ndim][2], weight = 0;
+    MINUET_UNROLL
+    for (i32 a = Ndim - 1; a >= 0; --a) {
+      const i32 bits = block_bits(Ndim, a), mask = (1 << bits) - 1;
+      parts[a][0] = (begin[a] & mask) << weight;
+      parts[a][1] = ((begin[a] + 1) & mask) << weight;
+      weight += bits;
+    }
     // The blocks replace the superblocks that find_superblocks() has stored in the same memory. The block
     // of a corner (Window) needs the superblock at the same or a lower corner, so the loop goes downwards.
     // No block then overwrites a superblock that is still needed.
-    for (u32 left = asked_; left != 0;) {
-      const u32 corner = static_cast<u32>(highest_bit(left));
-      left ^= 1u << corner;
+    const auto copy_block = [&](u32 corner) {
       i32 place = 0;
       MINUET_UNROLL
-      for (i32 a = 0; a < Ndim; ++a) {
-        const i32 bits = block_bits(Ndim, a), at = begin[a] + static_cast<i32>(corner >> a & 1u);
-        place = place << bits | (at & ((1 << bits) - 1));
-      }
+      for (i32 a = 0; a < Ndim; ++a) place |= (corner >> a & 1u) != 0 ? parts[a][1] : parts[a][0];
       const FoundSuperblock superblock = superblock_at(corner & crosses);
       const bool is_there = (superblock.blocks >> place & 1u) != 0;
       async_copy_if<16>(is_there, &blocks_.at[corner][threadIdx.x],
                         level.blocks + (is_there ? superblock.block(place) : 0u));
+    };
+    if constexpr (Rows) {
+      // Most of these windows have few corners, because their masks are known.
+      for (u32 left = asked_; left != 0;) {
+        const u32 corner = static_cast<u32>(highest_bit(left));
+        left ^= 1u << corner;
+        copy_block(corner);
+      }
+    } else {
+      MINUET_UNROLL
+      for (i32 corner = kCorners - 1; corner >= 0; --corner) {
+        if ((asked_ >> corner & 1u) != 0) copy_block(static_cast<u32>(corner));
+      }
     }
     async_copy_commit();
     async_copy_wait<0>();
@@ -293,33 +229,51 @@ class Window {
   /// differ only on axes whose two blocks are in one superblock.
   MINUET_DEVICE void find_superblocks(const NeighbourSearch<Ndim>& search, const i32 (&begin)[Ndim],
                                       u32 crosses, const Voxel& query, const FoundSuperblock& own) {
+    constexpr u32 kAxes = (1u << Ndim) - 1;
     const IndexLevel& level = search.sources;
     u32 left = asked_;
+    // Bit a of a word says something of the first or the second superblock on axis a: whether it is outside
+    // of the index, and whether it is that of the query.
+    u32 outside[2] = {}, is_own[2] = {};
+    u32 parts[Ndim][2];  // Holds what these superblocks contribute to a hash (hash_part()).
+    Voxel first{};
+    first.at[0] = query.at[0];
     MINUET_UNROLL
     for (i32 a = 0; a < Ndim; ++a) {
       constexpr u32 kFirstOnAxis[] = {0x55, 0x33, 0x0f};
       if ((crosses >> a & 1u) == 0) left = (left | left >> (1 << a)) & kFirstOnAxis[a];
+      const i32 bits = block_bits(Ndim, a);
+      first.at[a + 1] = begin[a] << bits;
+      MINUET_UNROLL
+      for (i32 i = 0; i < 2; ++i) {
+        const i32 superblock = superblock_of<Ndim>(first, a) + i;
+        if (!is_field(search.keys, a, superblock - level.least[a])) outside[i] |= 1u << a;
+        if (superblock == superblock_of<Ndim>(query, a)) is_own[i] |= 1u << a;
+        parts[a][i] = hash_part(superblock, a + 1);
+      }
     }
+    // The query's own superblock is at one corner, and needs no search.
+    is_own[1] &= crosses;
+    if (own.key != 0 && (is_own[0] | is_own[1]) == kAxes) {
+      store(is_own[1], own);
+      left &= ~(1u << is_own[1]);
+    }
+    if (left == 0) return;
+    const u64 first_key = superblock_name<Ndim>(search.keys, level, first).key;
     for (; left != 0; left &= left - 1) {
       const u32 corner = static_cast<u32>(lowest_bit(left));
-      Voxel block{};
-      block.at[0] = query.at[0];
-      bool is_own = own.key != 0, is_inside = true;
-      MINUET_UNROLL
-      for (i32 a = 0; a < Ndim; ++a) {
-        const i32 bits = block_bits(Ndim, a);
-        block.at[a + 1] = (begin[a] + static_cast<i32>(corner >> a & 1u)) << bits;
-        const i32 superblock = superblock_of<Ndim>(block, a);
-        is_own = is_own && superblock == superblock_of<Ndim>(query, a);
-        is_inside = is_inside && is_field(search.keys, a, superblock - level.least[a]);
-      }
       FoundSuperblock found{};
-      if (is_own) {
-        found = own;
-      } else if (is_inside) {
-        const SuperblockName name = superblock_name<Ndim>(search.keys, level, block);
-        found = read_superblock_at(level, first_slot(level, name.hash));
-        settle(level, name.key, found);
+      if (((corner & outside[1]) | (~corner & outside[0] & kAxes)) == 0) {
+        u64 key = first_key;
+        u32 hash = hash_part(query.at[0], 0);
+        MINUET_UNROLL
+        for (i32 a = 0; a < Ndim; ++a) {
+          const u32 i = corner >> a & 1u;
+          key += u64{i} << search.keys.shift[a + 1];
+          hash ^= i != 0 ? parts[a][1] : parts[a][0];
+        }
+        found = read_superblock_at(level, first_slot(level, finish_hash(hash)));
+        settle(level, key, found);
       }
       store(corner, found);
     }

@@ -3,6 +3,7 @@
 // than its capacity.
 #pragma once
 
+#include "kernels_templates/core/early_loads.h"
 #include "kernels_templates/core/grid.h"
 #include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/map/find_voxel.h"
@@ -12,16 +13,18 @@ namespace minuet {
 
 template <NumberPointsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void number_points(MINUET_PARAMS(IndexParams) p) {
+  // The launch right before this one is number_rows, which writes neither the places nor the number of
+  // coordinates.
+  const i64 thread = grid_thread(S.threads), points = load_early(p.points);
+  const i32 first = thread < points ? load_early(p.row_of + thread) : 0;
   follow_last_launch();
   if (fresh(p.status) != 0) return;
   const VoxelIndex& index = p.description;
-  const i64 thread = grid_thread(S.threads);
   if (thread<index.levels&& static_cast<u32>(fresh(p.index->rows + thread))> index.level[thread].capacity)
     atomicOr(p.status, kStatusPastCapacity);
   const IndexLevel& level = index.level[0];
-  const i64 points = *p.points;
   for (i64 i = thread; i < points; i += grid_threads(S.threads)) {
-    const u32 place = static_cast<u32>(fresh(p.row_of + i));
+    const u32 place = static_cast<u32>(i == thread ? first : fresh(p.row_of + i));
     const WordPair block = read_pair(level.blocks + place / kBlockVoxels);
     const FoundBlock found{block.first, static_cast<i32>(block.second)};
     const i32 row = found.row(static_cast<i32>(place % kBlockVoxels));

@@ -17,7 +17,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_rows(MINUET_PARAMS(View
   follow_last_launch();
   constexpr i32 kAtOnce = 8;  // Gives the number of rows of a query that are loaded together.
   __shared__ ViewStarts starts;
-  find_view_starts<S.threads>(starts, p, [](const ViewJob& job) { return job.source == RowSource::Table; });
+  find_view_starts<S.threads, false>(starts, p,
+                                     [](const ViewJob& job) { return job.source == RowSource::Table; });
   JobIterator walk(starts.blocks);
   OrderedMasks<S.threads> masks;
   for (i64 block = blockIdx.x; block < starts.blocks[p.job_count]; block += gridDim.x) {

@@ -145,13 +145,13 @@ MINUET_DEVICE void order_children(const ViewJob& job, const OrderedPlace& at,
                                   const NeighbourSearch<Ndim>& setup, OrderedMasks<Threads>& masks) {
   const WordPair pair = read_pair_if(at.is_there, setup.sources.blocks + fresh(job.rows + at.query));
   const FoundBlock block{pair.first, static_cast<i32>(pair.second)};
-  const i32 parent = place_of_row(setup.queries, at.query);
+  const i32 first_place = child_place<Ndim>(job.geometry, place_of_row(setup.queries, at.query), 0);
   const typename OrderedMasks<Threads>::Word bits = masks.put(job, at, 0);
   i32* const to = job.ordered_rows + at.place;
   for (u32 left = bits.union_bits; left != 0; left &= left - 1) {
     const i32 k = lowest_bit(left);
     i32 rows[] = {-1};
-    if ((bits.own >> k & 1u) != 0) rows[0] = block.row(child_place<Ndim>(job.geometry, parent, k));
+    if ((bits.own >> k & 1u) != 0) rows[0] = block.row(first_place + setup.child_places[k]);
     if (job.row_ids != nullptr) name_rows(job.row_ids, rows);
     if (at.is_there) to[k * job.ordered_stride] = rows[0];
   }
@@ -174,24 +174,33 @@ MINUET_DEVICE void order_parent(const ViewJob& job, const OrderedPlace& at, Orde
 template <OrderVoxelsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads, kOrderThreads /
                                                   S.threads) void order_voxels(MINUET_PARAMS(ViewsParams) p) {
-  follow_last_launch();
   __shared__ ViewStarts starts;
   __shared__ NeighbourSearch<S.ndim> setup;
   __shared__ WindowBlocks<S.ndim, S.threads> window_blocks;
-  find_view_starts<S.threads>(starts, p, [](const ViewJob& job) { return job.source != RowSource::Table; });
+  // The launch right before this one belongs to the sort of these views (make_batch()), and writes neither
+  // their numbers of queries nor the index.
+  find_view_starts<S.threads, true>(starts, p,
+                                    [](const ViewJob& job) { return job.source != RowSource::Table; });
   JobIterator walk(starts.blocks);
   OrderedMasks<S.threads> masks;
   // Gives the index of the view (ViewJob) for which the search `setup` is prepared, or -1 before the first.
   i32 begun = -1;
-  // The views differ in how long a block of places takes, so each thread block takes blocks of all of them.
-  for (i64 block = blockIdx.x; block < starts.blocks[p.job_count]; block += gridDim.x) {
-    const i32 j = walk.advance(block);
+  const auto begin = [&](i32 j) {
     const ViewJob& job = p.jobs[j];
     // The parents are stored in ViewJob::rows, so no search is prepared for them.
     if (begun != j && job.source != RowSource::Parents)
       begin_search<S.ndim, S.threads>(setup, job.geometry, *p.index, job.source_level, *p.index,
                                       job.query_level);
     begun = j;
+  };
+  const i64 blocks = starts.blocks[p.job_count];
+  if (blockIdx.x < blocks) begin(walk.advance(blockIdx.x));
+  follow_last_launch();
+  // The views differ in how long a block of places takes, so each thread block takes blocks of all of them.
+  for (i64 block = blockIdx.x; block < blocks; block += gridDim.x) {
+    const i32 j = walk.advance(block);
+    const ViewJob& job = p.jobs[j];
+    begin(j);
     const OrderedPlace at = find_place(job, p.sorted + starts.queries[j], walk.inner(block) * S.threads);
     if (job.source == RowSource::Parents) {
       order_parent(job, at, masks);

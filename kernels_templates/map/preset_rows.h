@@ -14,7 +14,7 @@ template <PresetRowsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void preset_rows(MINUET_PARAMS(ViewsParams) p) {
   follow_last_launch();
   __shared__ i64 starts[kMostViews + 1];
-  find_starts<S.threads, kMostViews>(starts, p.job_count, [&](i32 j) -> i64 {
+  find_starts<kMostViews>(starts, p.job_count, [&](i32 j) -> i64 {
     return p.jobs[j].forward_rows ? i64{*p.jobs[j].query_count} * p.jobs[j].geometry.volume : 0;
   });
   const i64 items = starts[p.job_count];

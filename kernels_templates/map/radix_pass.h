@@ -3,9 +3,9 @@
 // Decoupled look-back finds the rank across tiles.
 //
 // It uses CUB's onesweep agent, which wants the sums of the counts of lower digits. Each block computes these
-// sums, because a launch for them would take longer. The launch has one block per tile of the capacity. Tiles are numbered in the
-// order in which blocks start. Tiles past *count are therefore the last ones, and their blocks return at
-// once.
+// sums, because a launch for them would take longer. The launch has one block per tile of the capacity. Tiles
+// are numbered in the order in which blocks start. Tiles past *count are therefore the last ones, and their
+// blocks return at once.
 #pragma once
 
 #include <cub/block/block_load.cuh>

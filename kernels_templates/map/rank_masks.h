@@ -18,7 +18,8 @@
 namespace minuet {
 
 /// Holds lookup tables of one view. They map each byte of a one-word mask to bits of its code (mask_code()),
-/// and each byte of a code to an interval of ranks (byte_interval()).
+/// and each byte of a code to an interval of ranks (byte_interval()). If the view has at most 8 offsets, a
+/// single table maps each mask to its rank.
 class RankTables {
  public:
   /// Makes the tables of a view. All threads of a block must call this function, after a barrier that ends
@@ -33,23 +34,31 @@ class RankTables {
     for (i32 i = thread; i < job.ranked && job.geometry.volume <= 32; i += Threads)
       of_bit_[job.offsets[i]] = 1u << (31 - i);
     __syncthreads();
-    for (i32 i = thread; i < 4 * 256; i += Threads) {
+    const bool is_single = has_one_byte(job);
+    for (i32 i = thread; i < (is_single ? 256 : 4 * 256); i += Threads) {
       u32 code = 0;
       MINUET_UNROLL
       for (i32 bit = 0; bit < 8; ++bit) code |= (i >> bit & 1) != 0 ? of_bit_[i / 256 * 8 + bit] : 0u;
-      of_mask_byte_[i / 256][i % 256] = code;
+      of_mask_byte_[i / 256][i % 256] = is_single ? rank_of(code, job.ranks) : code;
     }
     __syncthreads();
   }
-  MINUET_DEVICE u32 code(u32 mask) const {
-    return of_mask_byte_[0][mask & 255u] | of_mask_byte_[1][mask >> 8 & 255u] |
-           of_mask_byte_[2][mask >> 16 & 255u] | of_mask_byte_[3][mask >> 24];
-  }
-  MINUET_DEVICE u32 rank(u32 code, const MaskRanks& ranks) const {
-    return rank_of_code(code, ranks, [this](u32 byte) { return of_code_byte_[byte]; });
+  /// Returns the rank of query `q`, of which `mask` is the first mask word.
+  MINUET_DEVICE u32 rank(const ViewJob& job, u32 mask, i64 q, i64 queries) const {
+    if (has_one_byte(job)) return of_mask_byte_[0][mask];
+    const u32 code = job.geometry.volume <= 32
+                         ? of_mask_byte_[0][mask & 255u] | of_mask_byte_[1][mask >> 8 & 255u] |
+                               of_mask_byte_[2][mask >> 16 & 255u] | of_mask_byte_[3][mask >> 24]
+                         : mask_code(job.masks, queries, q, job.offsets, job.ranked);
+    return rank_of(code, job.ranks);
   }
 
  private:
+  MINUET_DEVICE static bool has_one_byte(const ViewJob& job) { return job.geometry.volume <= 8; }
+  MINUET_DEVICE u32 rank_of(u32 code, const MaskRanks& ranks) const {
+    return rank_of_code(code, ranks, [this](u32 byte) { return of_code_byte_[byte]; });
+  }
+
   u32 of_bit_[32];
   u32 of_mask_byte_[4][256];
   RankInterval of_code_byte_[256];
@@ -74,7 +83,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(MINUET_PARAMS(View
   follow_last_launch();
   __shared__ ViewStarts starts;
   __shared__ RankTables tables;
-  find_view_starts<S.threads>(starts, p, [](const ViewJob&) { return true; });
+  find_view_starts<S.threads, false>(starts, p, [](const ViewJob&) { return true; });
   const i64 thread = grid_thread(S.threads), blocks = starts.blocks[p.job_count];
   if (thread == 0) *p.key_count = static_cast<i32>(starts.queries[p.job_count]);
   for (i64 i = thread; i < p.sort_state_words; i += grid_threads(S.threads)) p.sort_state[i] = 0;
@@ -93,9 +102,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(MINUET_PARAMS(View
     const i64 q = walk.inner(block) * S.threads + threadIdx.x, queries = *job.query_count;
     if (q >= queries) continue;
     const u32 mask = find_mask<S>(job, p.index, q, queries);
-    const u32 code = job.geometry.volume <= 32 ? tables.code(mask)
-                                               : mask_code(job.masks, queries, q, job.offsets, job.ranked);
-    p.keys[starts.queries[j] + q] = job.first_key + tables.rank(code, job.ranks);
+    p.keys[starts.queries[j] + q] = job.first_key + tables.rank(job, mask, q, queries);
     p.queries[starts.queries[j] + q] = static_cast<u32>(q);
   }
 }

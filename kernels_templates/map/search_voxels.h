@@ -122,10 +122,10 @@ MINUET_DEVICE void search_children(const NeighbourSearch<Ndim>& setup, const Vox
   settle(level, name.key, superblock);
   const i32 block_place = block_in_superblock<Ndim>(child);
   const FoundBlock block = read_block<true>(true, level, superblock, block_place);
+  const i32 first_place = child_place<Ndim>(search.geometry, voxel_in_block<Ndim>(voxel), 0);
   u32 bits = 0;
-  for (i32 k = 0; k < setup.volume; ++k) {
-    const i32 place = child_place<Ndim>(search.geometry, voxel_in_block<Ndim>(voxel), k);
-    if (!is_query) continue;
+  for (i32 k = 0; k < setup.volume && is_query; ++k) {
+    const i32 place = first_place + setup.child_places[k];
     const bool has = block.has(place);
     const i32 row = has ? block.row(place) : -1;
     if (has) search.parents[row] = static_cast<i32>(q);
@@ -187,7 +187,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads,
   __shared__ u32 counts[kCountedOffsets];
   // The following array counts in blocks of S.threads queries, each of which belongs to one search.
   __shared__ i64 starts[kMostVoxelSearches + 1];
-  find_starts<S.threads, kMostVoxelSearches>(starts, p.search_count, [&](i32 j) -> i64 {
+  find_starts<kMostVoxelSearches>(starts, p.search_count, [&](i32 j) -> i64 {
     return (*p.searches[j].query_count + S.threads - 1) / S.threads;
   });
   JobIterator walk(starts);

@@ -15,7 +15,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void transpose_rows(MINUET_PARAMS(
   follow_last_launch();
   constexpr i32 kAtOnce = 8;
   __shared__ i64 starts[kMostViews + 1];
-  find_starts<S.threads, kMostViews>(starts, p.job_count, [&](i32 j) -> i64 {
+  find_starts<kMostViews>(starts, p.job_count, [&](i32 j) -> i64 {
     return p.jobs[j].forward_rows ? *p.jobs[j].forward_count : 0;
   });
   const i64 all = starts[p.job_count];

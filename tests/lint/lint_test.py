@@ -96,8 +96,12 @@ class Layering(Tree):
         for call in ("read_only(p)", "load_row_if(is, a)", "load_vector_if<16>(is, a, 0)", "load_vector<16>(a, 0)"):
             self.expect_layering("kernels_templates/map/sort.h", f"x = {call};", "the launch before")
         kernel = "MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void sort(const SortParams p) {\n  %s\n}"
-        self.expect_layering("kernels_templates/map/sort.h", kernel % "if (p.n == 0) return;", "begins with follow")
+        self.expect_layering("kernels_templates/map/sort.h", kernel % "if (p.n == 0) return;", "never calls follow")
         self.expect_layering("kernels_templates/map/sort.h", kernel % "follow_last_launch();")
+        early = kernel % "const i32 count = %s;\n  follow_last_launch();\n  p.keys[0] = fresh(p.rows + count);"
+        self.expect_layering("kernels_templates/map/sort.h", early % "load_early(p.count)")
+        for call in ("*p.count", "fresh(p.count)", "read_point<3>(p, 0)", "atomicAdd(p.count, 1)"):
+            self.expect_layering("kernels_templates/map/sort.h", early % call, "comes before follow_last_launch()")
 
     def test_one_file_includes_nvrtc(self):
         self.write("codegen/compile/a.cc", "#include <nvrtc.h>\n")

@@ -89,7 +89,10 @@ SANITIZER_FILES = ("tests/support/shim/sanitizers.h", "runtime/engine/arena.h")
 # (kernels_templates/core/programmatic.h).
 OVERLAPPING = ("kernels_templates/map/", *(f"kernels_templates/core/{name}.h" for name in ("jobs", "search", "view_rows")))
 READ_ONLY = re.compile(r"\b(__ldg|read_only|load_vector<|start_load_if|load_row_if\b(?!<true)|load_vector_if\b(?!<\w+, true))")
-KERNEL = re.compile(r"MINUET_KERNEL\b[^{;]*\{\s*(?!follow_last_launch\(\);)(\S[^\n]*)")
+# A kernel waits for the preceding launch by follow_last_launch(). Before that, it may read only with the functions
+# of kernels_templates/core/early_loads.h, and it may not write.
+KERNEL = re.compile(r"MINUET_KERNEL\b[^{;]*\{(.*?)\n\}", re.DOTALL)
+TOO_EARLY = re.compile(r"\b(?:fresh|atomic\w+|read_\w+|store_vector\w*)(?=[<(])|[=<>]\s*\*p\.\w+|\bp\.\w+\[[^\]]*\]\s*=(?!=)")
 INCLUDE = re.compile(r'\s*#\s*include\s*(<([^>]+)>|"([^"]+)")')
 COMMENT = re.compile(r"//.*$")
 
@@ -179,8 +182,12 @@ def check_fresh(path, text):
         match = READ_ONLY.search(COMMENT.sub("", line))
         if match:
             yield f"{path}:{number}: {match[1]} may read what the launch before has yet to write: fresh(), or Fresh"
-    if match := KERNEL.search(text):
-        yield f"{path}: a kernel of map/ begins with follow_last_launch(), not with {match[1]}"
+    for kernel in KERNEL.findall(text):
+        before, wait, _ = kernel.partition("follow_last_launch();")
+        if not wait:
+            yield f"{path}: a kernel of map/ never calls follow_last_launch()"
+        elif match := TOO_EARLY.search(before):
+            yield f"{path}: {match[0]} comes before follow_last_launch(), where only core/early_loads.h may read"
 
 
 def check(root):

@@ -1,5 +1,5 @@
-// Host twin of radix_pass: one digit of a stable radix sort. Keys (and values) move to the number of keys with
-// lower digits + how many of that digit the tiles before hold + rank in the tile.
+// Host twin of radix_pass: one digit of a stable radix sort. Keys (and values) move to the number of keys
+// with lower digits + how many of that digit the tiles before hold + rank in the tile.
 //
 // As CUB's onesweep agent, tiles are numbered in the order in which blocks start, by next_tile; counts go
 // from tile to tile through lookback, with two flags beside them. Blocks run one after another, so a tile
