@@ -1,6 +1,6 @@
 // The kernel number_points sets row_of[i] to the row of coordinate i, and source_row[r] to the least i
 // whose row is r. Each thread handles one coordinate. The kernel sets the status if a level has more rows
-// than its capacity.
+// than its capacity. If the status has a bit set then, the kernel sets the words at IndexParams::voided to 0.
 #pragma once
 
 #include "kernels_templates/core/early_loads.h"
@@ -18,10 +18,18 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void number_points(MINUET_PARAMS(I
   const i64 thread = grid_thread(S.threads), points = load_early(p.points);
   const i32 first = thread < points ? load_early(p.row_of + thread) : 0;
   follow_last_launch();
-  if (fresh(p.status) != 0) return;
   const VoxelIndex& index = p.description;
-  if (thread<index.levels&& static_cast<u32>(fresh(p.index->rows + thread))> index.level[thread].capacity)
-    atomicOr(p.status, kStatusPastCapacity);
+  const u32 status = fresh(p.status);
+  if (thread < 32) {
+    static_assert(kMostIndexedLevels <= 32, "a lane has a level");
+    const i32 l = static_cast<i32>(thread);
+    const bool is_full = l<index.levels&& static_cast<u32>(fresh(p.index->rows + l))> index.level[l].capacity;
+    if (is_full) atomicOr(p.status, kStatusPastCapacity);
+    const bool has_failed = __any_sync(~0u, is_full || status != 0);
+    for (i32 word = l; p.voided != nullptr && has_failed && word < p.voided_words; word += 32)
+      p.voided[word] = 0;
+  }
+  if (status != 0) return;
   const IndexLevel& level = index.level[0];
   for (i64 i = thread; i < points; i += grid_threads(S.threads)) {
     const u32 place = static_cast<u32>(i == thread ? first : fresh(p.row_of + i));

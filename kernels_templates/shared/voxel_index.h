@@ -308,6 +308,9 @@ struct IndexParams {
   /// different times, and some would wait forever for the sums of others. number_points sets it instead.
   u32 rows_status;
   u32 duplicate_status;  // Gives the status bits for a coordinate that occurs twice.
+  /// Points to `voided_words` words that number_points sets to 0 if the status has a bit set. It may be null.
+  i32* voided;
+  i32 voided_words;
   /// Receives, for each row of level 0, the first of the caller's rows with this coordinate, unless the
   /// pointer is null.
   i32* source_row;

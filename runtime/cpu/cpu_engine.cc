@@ -153,7 +153,8 @@ llvm::Error CpuEngine::find_bounds(const i32* coordinates, i64 count, const Clou
 llvm::Error CpuEngine::index_sets(const IndexSetsRequest& request) {
   Timer timer(*this, &StageTimes::sort);
   index_sets_cpu(*pool_, ndim_, request);
-  return llvm::Error::success();
+  return request.voided ? void_failed(request.status, request.voided, request.voided_words)
+                        : llvm::Error::success();
 }
 
 llvm::Error CpuEngine::search_index(llvm::ArrayRef<IndexedSearch> searches) {

@@ -65,6 +65,11 @@ llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
   params.duplicate_status = request.refuses_duplicates ? kStatusDuplicate : 0;
   params.source_row = request.source_row;
   params.row_of = request.row_of;
+  const bool all_of_points = request.sources.empty();
+  if (all_of_points) {
+    params.voided = request.voided;
+    params.voided_words = static_cast<i32>(request.voided_words);
+  }
   for (i32 l = 0; l < description.levels; ++l) params.counts[l] = request.counts[static_cast<std::size_t>(l)];
   const LevelTiles tiles = set_levels(0, request.levels_of_points(), params);
   MINUET_TRY(launcher_.launch_stride(
@@ -78,7 +83,8 @@ llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
   for (i32 l = request.levels_of_points(); l < description.levels; ++l) {
     MINUET_TRY(reach_level(request, l, params));
   }
-  return llvm::Error::success();
+  if (all_of_points || !request.voided) return llvm::Error::success();
+  return void_failed(request.status, request.voided, request.voided_words);
 }
 
 /// Makes one level of an index from the rows of its parents, which are made already.

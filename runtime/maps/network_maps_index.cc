@@ -67,9 +67,17 @@ llvm::Error NetworkMaps::enqueue_indexed(const i32* coordinates, const i32* give
   request.memory = index_;
   request.counts = counts;
   request.sources = reached_.sources();
+  // The number of batch items is written after the index is made, and must be 0 too if the cloud fails.
+  const bool has_items = sets() < levels_.size();
+  if (options_.has_capacities() && !has_items) {
+    request.voided = state_.points;
+    request.voided_words = 1 + static_cast<i64>(levels_.size());
+  }
   MINUET_TRY(engine_.maps().index_sets(request));
-  MINUET_TRY(count_items());
-  MINUET_TRY(void_failed());
+  if (has_items) {
+    MINUET_TRY(count_items());
+    MINUET_TRY(void_failed());
+  }
   return search_indexed();
 }
 

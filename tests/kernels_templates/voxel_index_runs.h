@@ -121,6 +121,8 @@ class Index {
     params.outside_status = kStatusOutsideKeys, params.duplicate_status = duplicate_status;
     params.source_row = source_row.data(), params.row_of = row_of.data();
     for (i32 l = 0; l < levels; ++l) params.counts[l] = &counts[l];
+    std::vector<i32> voided(40, 7);
+    params.voided = voided.data(), params.voided_words = 39;
     const i32 of_points = levels_of_points(sets_);
     i32 slot_tiles = 0, block_tiles = 0;
     const auto set_levels = [&](i32 first, i32 end) {
@@ -147,6 +149,8 @@ class Index {
     shim::launch(&mark_voxels<MarkVoxelsSpec{Ndim, kThreads}>, params, grid_);
     number_all_rows();
     shim::launch(&number_points<NumberPointsSpec{kThreads}>, params, grid_);
+    EXPECT_EQ(std::count(voided.begin(), voided.end(), status != 0 ? 0 : 7), status != 0 ? 39 : 40);
+    EXPECT_EQ(voided.back(), 7);
     for (i32 l = of_points; l < levels; ++l) {
       set_levels(l, l + 1);
       const LevelSources sources = sources_of(Ndim, sets_, static_cast<std::size_t>(l));
