@@ -49,7 +49,7 @@ MINUET_DEVICE Vector<Bytes> load_early_if(bool present, const void* base, i64 by
 }
 
 /// Loads the number at `address`.
-MINUET_DEVICE i32 load_early(const i32* address) {
+MINUET_DEVICE i32 read_early(const i32* address) {
   return static_cast<i32>(load_early_if<4>(true, address, 0).words[0]);
 }
 
@@ -63,7 +63,7 @@ MINUET_DEVICE float load_early_or(const float* numbers, i64 index, float missing
 /// Does what count_within() does.
 MINUET_DEVICE i64 early_count_within(const i32* count, i64 most) {
   if (count == nullptr) return most;
-  const i32 given = load_early(count);
+  const i32 given = read_early(count);
   return count_within(&given, most);
 }
 

@@ -22,8 +22,8 @@ MINUET_DEVICE void store_starts(i64 (&starts)[Most + 1], i32 jobs, i64 items) {
 }
 
 /// Fills starts[j] with the number of items of the jobs before j. starts[jobs] is the total. items(j) returns
-/// the number of items of job j. All threads of a block must call this function, and `starts` must be in
-/// shared memory. It ends with a barrier.
+/// the number of items of job j. All threads of a block, at least 32, must call this function, and `starts`
+/// must be in shared memory. It ends with a barrier.
 template <i32 Most, class Items>
 MINUET_DEVICE void find_starts(i64 (&starts)[Most + 1], i32 jobs, const Items& items) {
   const i32 thread = static_cast<i32>(threadIdx.x);

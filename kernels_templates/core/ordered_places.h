@@ -27,7 +27,7 @@ MINUET_DEVICE void find_view_starts(ViewStarts& starts, const ViewsParams& p, co
     const bool is_sorted = j < p.job_count && p.jobs[j].order != nullptr;
     i64 queries = 0;
     if constexpr (Early) {
-      if (is_sorted) queries = load_early(p.jobs[j].query_count);
+      if (is_sorted) queries = read_early(p.jobs[j].query_count);
     } else {
       if (is_sorted) queries = *p.jobs[j].query_count;
     }
@@ -54,10 +54,10 @@ MINUET_DEVICE OrderedPlace find_place(const ViewJob& job, const u32* sorted, i64
 }
 
 /// Waits until both warps of this thread's pair have called this function. Pair i consists of the warps 2 i
-/// and 2 i + 1 of the block, and at most 15 pairs can wait for each other.
+/// and 2 i + 1 of the block. A block has 16 barriers, and __syncthreads() uses barrier 0, so that it has at
+/// most 15 pairs.
 MINUET_DEVICE void sync_two_warps() {
 #if defined(__CUDA_ARCH__)
-  // Barrier 0 is that of __syncthreads().
   asm volatile("bar.sync %0, 64;" ::"r"(threadIdx.x / 64 + 1) : "memory");
 #else
   __syncthreads();

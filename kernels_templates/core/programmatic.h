@@ -26,8 +26,8 @@ MINUET_DEVICE void wait_for_last_launch() {
 #endif
 }
 
-/// Waits for the earlier launches, then allows the next. This suits kernels that have no work to do before
-/// the wait.
+/// Waits for the earlier launches, then allows the next. A kernel calls it before any other access to device
+/// memory than early reads (core/early_loads.h).
 MINUET_DEVICE void follow_last_launch() {
   wait_for_last_launch();
   allow_next_launch();

@@ -7,11 +7,6 @@
 
 namespace minuet {
 
-/// Reads a word. Before follow() is called, the last launch must not write it.
-MINUET_DEVICE i32 read_early(const i32* address) {
-  return static_cast<i32>(load_early_if<4>(true, address, 0).words[0]);
-}
-
 /// Follows the last launch once, at first or later.
 class LateFollower {
  public:

@@ -20,11 +20,11 @@ template <MarkVoxelsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void mark_voxels(MINUET_PARAMS(IndexParams) p) {
   const VoxelIndex& index = p.description;
   // The launch right before this one is number_blocks, which writes neither the coordinates nor their number.
-  const i64 points = load_early(p.points), first = grid_thread(S.threads);
+  const i64 points = read_early(p.points), first = grid_thread(S.threads);
   i32 coordinate[S.ndim + 1];
   if (first < points) {
     MINUET_UNROLL
-    for (i32 f = 0; f <= S.ndim; ++f) coordinate[f] = load_early(p.coordinates + first * (S.ndim + 1) + f);
+    for (i32 f = 0; f <= S.ndim; ++f) coordinate[f] = read_early(p.coordinates + first * (S.ndim + 1) + f);
   }
   follow_last_launch();
   if (fresh(p.status) != 0) return;

@@ -1,5 +1,4 @@
-// This file prepares the search for the neighbours of many voxels (neighbours.h), which are the rows of an
-// index (voxel_index.h) at the offsets of a kernel.
+// This file prepares a search for neighbours (neighbours.h) in an index (voxel_index.h).
 #pragma once
 
 #include "kernels_templates/core/early_loads.h"
@@ -26,8 +25,8 @@ struct NeighbourSearch : NeighbourLevels {
   /// Gives the number of offsets per axis if Window can look them up together and this number is 2 or 3 on
   /// all axes. Otherwise it is 0.
   i32 window_size;
-  /// Gives the place of the child at each of the first offsets if that of the first child is 0
-  /// (child_place()). It is valid if the kernel's offsets lead to the children of a voxel (children.h).
+  /// Gives the place of the child at each offset relative to that of the first child (child_place()). It is
+  /// valid if the kernel's offsets lead to the children of a voxel (children.h).
   i32 child_places[1 << Ndim];
 };
 
@@ -62,7 +61,7 @@ MINUET_DEVICE void copy_levels(NeighbourLevels& to, const VoxelIndex& sources, i
 template <i32 Ndim>
 MINUET_DEVICE void find_window(NeighbourSearch<Ndim>& search, const KernelGeometry& geometry,
                                bool same_level) {
-  const i32 a = static_cast<i32>(threadIdx.x & 31u);  // Each of the first lanes has an axis.
+  const i32 a = static_cast<i32>(threadIdx.x & 31u);  // Lane a handles axis a.
   bool is_narrow_axis = true;
   i32 size = 0;
   if (a < Ndim) {
@@ -88,7 +87,8 @@ MINUET_DEVICE void find_window(NeighbourSearch<Ndim>& search, const KernelGeomet
   const bool is_window = __all_sync(~0u, is_narrow_axis) && Ndim < 4;
   const i32 first_size = __shfl_sync(~0u, size, 0);
   const bool is_cube = __all_sync(~0u, a >= Ndim || size == first_size);
-  if (a < geometry.volume && a < 1 << Ndim) search.child_places[a] = child_place<Ndim>(geometry, 0, a);
+  const bool may_have_children = __all_sync(~0u, size <= 2);
+  if (may_have_children && a < geometry.volume) search.child_places[a] = child_place<Ndim>(geometry, 0, a);
   if (a == 0) {
     search.volume = geometry.volume;
     search.same_level = same_level ? 1 : 0;
@@ -108,8 +108,8 @@ MINUET_DEVICE void begin_search(NeighbourSearch<Ndim>& search, const KernelGeome
   __syncthreads();
   copy_levels<Threads>(search, sources, source_level, queries, query_level);
   if (threadIdx.x == 0) {
-    search.least_batch = load_early(sources.least);
-    search.greatest_batch = load_early(sources.greatest);
+    search.least_batch = read_early(sources.least);
+    search.greatest_batch = read_early(sources.greatest);
   }
   __syncthreads();
   if (threadIdx.x < 32) find_window(search, geometry, &sources == &queries && source_level == query_level);

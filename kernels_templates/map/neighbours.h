@@ -121,12 +121,12 @@ class Window {
     find_superblocks(search, begin, crosses, query, own);
     // The next array holds, for each axis, what its first and its second block add to the number of a block
     // in its superblock (block_in_superblock()).
-    i32 parts[Ndim][2], weight = 0;
+    i32 places[Ndim][2], weight = 0;
     MINUET_UNROLL
     for (i32 a = Ndim - 1; a >= 0; --a) {
       const i32 bits = block_bits(Ndim, a), mask = (1 << bits) - 1;
-      parts[a][0] = (begin[a] & mask) << weight;
-      parts[a][1] = ((begin[a] + 1) & mask) << weight;
+      places[a][0] = (begin[a] & mask) << weight;
+      places[a][1] = ((begin[a] + 1) & mask) << weight;
       weight += bits;
     }
     // The blocks replace the superblocks that find_superblocks() has stored in the same memory. The block
@@ -135,14 +135,15 @@ class Window {
     const auto copy_block = [&](u32 corner) {
       i32 place = 0;
       MINUET_UNROLL
-      for (i32 a = 0; a < Ndim; ++a) place |= (corner >> a & 1u) != 0 ? parts[a][1] : parts[a][0];
+      for (i32 a = 0; a < Ndim; ++a) place |= (corner >> a & 1u) != 0 ? places[a][1] : places[a][0];
       const FoundSuperblock superblock = superblock_at(corner & crosses);
       const bool is_there = (superblock.blocks >> place & 1u) != 0;
       async_copy_if<16>(is_there, &blocks_.at[corner][threadIdx.x],
                         level.blocks + (is_there ? superblock.block(place) : 0u));
     };
     if constexpr (Rows) {
-      // Most of these windows have few corners, because their masks are known.
+      // The masks are known, so that few corners are asked for. A loop over these is shorter than one over
+      // all corners.
       for (u32 left = asked_; left != 0;) {
         const u32 corner = static_cast<u32>(highest_bit(left));
         left ^= 1u << corner;
@@ -232,10 +233,10 @@ class Window {
     constexpr u32 kAxes = (1u << Ndim) - 1;
     const IndexLevel& level = search.sources;
     u32 left = asked_;
-    // Bit a of a word says something of the first or the second superblock on axis a: whether it is outside
-    // of the index, and whether it is that of the query.
+    // Bit a of outside[i] is set if superblock i of the two on axis a is outside of the index. Bit a of
+    // is_own[i] is set if it is the query's.
     u32 outside[2] = {}, is_own[2] = {};
-    u32 parts[Ndim][2];  // Holds what these superblocks contribute to a hash (hash_part()).
+    u32 hash_parts[Ndim][2];  // Holds what these superblocks contribute to a hash (hash_part()).
     Voxel first{};
     first.at[0] = query.at[0];
     MINUET_UNROLL
@@ -249,28 +250,32 @@ class Window {
         const i32 superblock = superblock_of<Ndim>(first, a) + i;
         if (!is_field(search.keys, a, superblock - level.least[a])) outside[i] |= 1u << a;
         if (superblock == superblock_of<Ndim>(query, a)) is_own[i] |= 1u << a;
-        parts[a][i] = hash_part(superblock, a + 1);
+        hash_parts[a][i] = hash_part(superblock, a + 1);
       }
     }
-    // The query's own superblock is at one corner, and needs no search.
+    // If the query's own superblock is at a corner, it needs no search. It is stored even if no block of it
+    // is asked for, which does no harm.
     is_own[1] &= crosses;
     if (own.key != 0 && (is_own[0] | is_own[1]) == kAxes) {
       store(is_own[1], own);
       left &= ~(1u << is_own[1]);
     }
     if (left == 0) return;
+    // The key of a corner is that of the first corner plus 1 in some fields. This is right if the corner is
+    // inside the index, because its fields are then in their range, and so are those of the first corner, or
+    // 0.
     const u64 first_key = superblock_name<Ndim>(search.keys, level, first).key;
     for (; left != 0; left &= left - 1) {
       const u32 corner = static_cast<u32>(lowest_bit(left));
       FoundSuperblock found{};
-      if (((corner & outside[1]) | (~corner & outside[0] & kAxes)) == 0) {
+      if (((corner & outside[1]) | (~corner & outside[0])) == 0) {
         u64 key = first_key;
         u32 hash = hash_part(query.at[0], 0);
         MINUET_UNROLL
         for (i32 a = 0; a < Ndim; ++a) {
           const u32 i = corner >> a & 1u;
           key += u64{i} << search.keys.shift[a + 1];
-          hash ^= i != 0 ? parts[a][1] : parts[a][0];
+          hash ^= i != 0 ? hash_parts[a][1] : hash_parts[a][0];
         }
         found = read_superblock_at(level, first_slot(level, finish_hash(hash)));
         settle(level, key, found);

@@ -15,8 +15,8 @@ template <NumberPointsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void number_points(MINUET_PARAMS(IndexParams) p) {
   // The launch right before this one is number_rows, which writes neither the places nor the number of
   // coordinates.
-  const i64 thread = grid_thread(S.threads), points = load_early(p.points);
-  const i32 first = thread < points ? load_early(p.row_of + thread) : 0;
+  const i64 thread = grid_thread(S.threads), points = read_early(p.points);
+  const i32 first = thread < points ? read_early(p.row_of + thread) : 0;
   follow_last_launch();
   const VoxelIndex& index = p.description;
   const u32 status = fresh(p.status);

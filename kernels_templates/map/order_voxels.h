@@ -177,8 +177,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads, kOrderThreads /
   __shared__ ViewStarts starts;
   __shared__ NeighbourSearch<S.ndim> setup;
   __shared__ WindowBlocks<S.ndim, S.threads> window_blocks;
-  // The launch right before this one belongs to the sort of these views (make_batch()), and writes neither
-  // their numbers of queries nor the index.
+  // The launch right before this one is rank_masks, a launch of the sort, or order_rows (make_batch()). None
+  // of them writes the numbers of queries or the index.
   find_view_starts<S.threads, true>(starts, p,
                                     [](const ViewJob& job) { return job.source != RowSource::Table; });
   JobIterator walk(starts.blocks);

@@ -2,10 +2,10 @@
 // keys, and optionally values, to the number of keys with lower digits, plus their rank among equal digits.
 // Decoupled look-back finds the rank across tiles.
 //
-// It uses CUB's onesweep agent, which wants the sums of the counts of lower digits. Each block computes these
-// sums, because a launch for them would take longer. The launch has one block per tile of the capacity. Tiles
-// are numbered in the order in which blocks start. Tiles past *count are therefore the last ones, and their
-// blocks return at once.
+// It uses CUB's onesweep agent, which wants the sums of the counts of lower digits. Each block computes
+// these sums, because a separate kernel for them takes longer than the sums. The launch has one block per
+// tile of the capacity. Tiles are numbered in the order in which blocks start. Tiles past *count are
+// therefore the last ones, and their blocks return at once.
 #pragma once
 
 #include <cub/block/block_load.cuh>
@@ -50,7 +50,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_pass(MINUET_PARAMS(Radi
   // The look-back stores two flag bits beside a 30-bit count, so there must be fewer than 2^30 items.
   using Agent =
       cub::detail::radix_sort::AgentRadixSortOnesweep<RadixPassPolicy<S>, false, Key, Value, u32, i32>;
-  static_assert(S.threads >= kRadixBins, "a thread has a digit");
+  static_assert(S.threads >= kRadixBins, "every digit needs a thread, which adds up its count");
   using Scan = cub::BlockScan<u32, S.threads>;
   __shared__ typename Agent::TempStorage storage;
   __shared__ typename Scan::TempStorage scan_storage;

@@ -45,7 +45,7 @@ class RankTables {
   }
   /// Returns the rank of query `q`, of which `mask` is the first mask word.
   MINUET_DEVICE u32 rank(const ViewJob& job, u32 mask, i64 q, i64 queries) const {
-    if (has_one_byte(job)) return of_mask_byte_[0][mask];
+    if (has_one_byte(job)) return of_mask_byte_[0][mask & 255u];
     const u32 code = job.geometry.volume <= 32
                          ? of_mask_byte_[0][mask & 255u] | of_mask_byte_[1][mask >> 8 & 255u] |
                                of_mask_byte_[2][mask >> 16 & 255u] | of_mask_byte_[3][mask >> 24]

@@ -12,7 +12,7 @@ namespace minuet {
 /// launch.
 constexpr i64 kBlocksPerMultiprocessor = 64;
 /// Limits the grids of histogram kernels. They have fewer blocks, because each block adds its bins to global
-/// memory.
+/// memory. With 16 blocks, these additions took 12 of the 28 us for 5 million keys on an H200.
 constexpr i64 kHistogramBlocksPerMultiprocessor = 4;
 
 constexpr i64 ceil_div(i64 value, i64 step) { return (value + step - 1) / step; }

@@ -75,6 +75,8 @@ llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
   MINUET_TRY(launcher_.launch_stride(
       kernels.clear_index, std::max({clear.taken_words, clear.sum_words, clear.most_rows, clear.zero_words}),
       clear));
+  // The kernels mark_voxels and number_points read early what mark_blocks, or a kernel before it, has
+  // written. No other launch may therefore come right before them.
   MINUET_TRY(launcher_.launch_stride(kernels.mark_blocks, most, params));
   MINUET_TRY(launcher_.launch(kernels.number_blocks, tiles.slots, params));
   MINUET_TRY(launcher_.launch_stride(kernels.mark_voxels, most, params));

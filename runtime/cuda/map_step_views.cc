@@ -133,6 +133,8 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
   params.sorted = work.rows[half];
   if (from_tables > 0) MINUET_TRY(launcher_.launch_stride(map32_.order_rows, from_tables, params));
   if (looked_up > 0) {
+    // The kernel order_voxels reads the index and the counts of rows early (core/early_loads.h), which is
+    // possible because none of the launches since rank_masks writes them.
     const i64 blocks =
         stride_grid(looked_up, kernels.choice.order_voxels.threads, launcher_.multiprocessors(),
                     kOrderThreads / kernels.choice.order_voxels.threads);

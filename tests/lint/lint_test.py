@@ -99,8 +99,11 @@ class Layering(Tree):
         self.expect_layering("kernels_templates/map/sort.h", kernel % "if (p.n == 0) return;", "never calls follow")
         self.expect_layering("kernels_templates/map/sort.h", kernel % "follow_last_launch();")
         early = kernel % "const i32 count = %s;\n  follow_last_launch();\n  p.keys[0] = fresh(p.rows + count);"
-        self.expect_layering("kernels_templates/map/sort.h", early % "load_early(p.count)")
-        for call in ("*p.count", "fresh(p.count)", "read_point<3>(p, 0)", "atomicAdd(p.count, 1)"):
+        self.expect_layering("kernels_templates/map/sort.h", early % "read_early(p.count)")
+        self.expect_layering("kernels_templates/map/sort.h", early % "0;  // fresh(p.count)")
+        for call in ("*p.count", "fresh(p.count)", "read_point<3>(p, 0)", "atomicAdd(p.count, 1)", "p.rows[0]", "p.to->levels",
+                     "i64{*p.count}", "load_row_if<true>(true, p.rows)", "find_view_starts<S.threads, false>(starts, p)",
+                     "0;\n  if (p.n == 0) return"):
             self.expect_layering("kernels_templates/map/sort.h", early % call, "comes before follow_last_launch()")
 
     def test_one_file_includes_nvrtc(self):

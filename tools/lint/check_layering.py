@@ -89,10 +89,14 @@ SANITIZER_FILES = ("tests/support/shim/sanitizers.h", "runtime/engine/arena.h")
 # (kernels_templates/core/programmatic.h).
 OVERLAPPING = ("kernels_templates/map/", *(f"kernels_templates/core/{name}.h" for name in ("jobs", "search", "view_rows")))
 READ_ONLY = re.compile(r"\b(__ldg|read_only|load_vector<|start_load_if|load_row_if\b(?!<true)|load_vector_if\b(?!<\w+, true))")
-# A kernel waits for the preceding launch by follow_last_launch(). Before that, it may read only with the functions
-# of kernels_templates/core/early_loads.h, and it may not write.
+# A kernel waits for the preceding launch by follow_last_launch(). Before that, it may only compute, call the functions
+# of EARLY_CALLS, which read with those of kernels_templates/core/early_loads.h, and use references to *p.index.
 KERNEL = re.compile(r"MINUET_KERNEL\b[^{;]*\{(.*?)\n\}", re.DOTALL)
-TOO_EARLY = re.compile(r"\b(?:fresh|atomic\w+|read_\w+|store_vector\w*)(?=[<(])|[=<>]\s*\*p\.\w+|\bp\.\w+\[[^\]]*\]\s*=(?!=)")
+EARLY_CALLS = re.compile(r"read_early|load_early_if<\w+>|find_view_starts<S\.threads, true>|begin_search<S\.ndim, S\.threads>"
+                         r"|grid_threads?|walk|advance|begin|if|for|static_cast<\w+>|static_assert")
+CALL = re.compile(r"\b(\w+(?:<[^;()]*?>)?)\(")
+SHORT_LAMBDA = re.compile(r"\{ return [^{}]*; \}")
+TOO_EARLY = re.compile(r"\breturn\b|->|\*p\.(?!index\b)\w+|\bp\.(?!jobs\b)\w+\[")
 INCLUDE = re.compile(r'\s*#\s*include\s*(<([^>]+)>|"([^"]+)")')
 COMMENT = re.compile(r"//.*$")
 
@@ -175,6 +179,14 @@ def check_sanitizer_headers(path, text):
         yield f"{path}: {name} is included by {' and '.join(SANITIZER_FILES)} only; tests call those of memory_access.h"
 
 
+def find_too_early(before):
+    """Returns what a kernel must not do before follow_last_launch(), or None."""
+    code = SHORT_LAMBDA.sub("", "\n".join(COMMENT.sub("", line) for line in before.splitlines()))
+    if match := TOO_EARLY.search(code):
+        return match[0]
+    return next((call for call in CALL.findall(code) if not EARLY_CALLS.fullmatch(call)), None)
+
+
 def check_fresh(path, text):
     if not str(path).startswith(OVERLAPPING):
         return
@@ -186,8 +198,8 @@ def check_fresh(path, text):
         before, wait, _ = kernel.partition("follow_last_launch();")
         if not wait:
             yield f"{path}: a kernel of map/ never calls follow_last_launch()"
-        elif match := TOO_EARLY.search(before):
-            yield f"{path}: {match[0]} comes before follow_last_launch(), where only core/early_loads.h may read"
+        elif early := find_too_early(before):
+            yield f"{path}: {early} comes before follow_last_launch(), where only core/early_loads.h may read"
 
 
 def check(root):
