@@ -87,8 +87,10 @@ MINUET_DEVICE void find_window(NeighbourSearch<Ndim>& search, const KernelGeomet
   const bool is_window = __all_sync(~0u, is_narrow_axis) && Ndim < 4;
   const i32 first_size = __shfl_sync(~0u, size, 0);
   const bool is_cube = __all_sync(~0u, a >= Ndim || size == first_size);
+  // A map with a list of offsets has a volume that is not the product of these sizes, so that it is limited.
   const bool may_have_children = __all_sync(~0u, size <= 2);
-  if (may_have_children && a < geometry.volume) search.child_places[a] = child_place<Ndim>(geometry, 0, a);
+  if (may_have_children && a < geometry.volume && a < 1 << Ndim)
+    search.child_places[a] = child_place<Ndim>(geometry, 0, a);
   if (a == 0) {
     search.volume = geometry.volume;
     search.same_level = same_level ? 1 : 0;

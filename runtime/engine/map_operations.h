@@ -182,9 +182,9 @@ struct IndexSetsRequest {
   /// null.
   i32* zeros = nullptr;
   i64 zero_words = 0;
-  /// Points to `voided_words` words, such as `points` and `counts`, that are set to 0 after the sets are made if
-  /// the status then has a bit set. This does what MapOperations::void_failed() does, without a launch of its
-  /// own. It may be null.
+  /// Points to `voided_words` words, such as `points` and `counts`, that are set to 0 after the sets are made
+  /// if the status then has a bit set. This does what MapOperations::void_failed() does, without a launch of
+  /// its own. It may be null.
   i32* voided = nullptr;
   i64 voided_words = 0;
   /// Receives, for each row of level 0, the number of the first coordinate in this row. The pointer may be

@@ -322,9 +322,11 @@ std::vector<FusedSpec> integer_specs(const std::string& arch) {
     for (const i32 channels : {96, 128, 256}) {
       for (const i64 rows : {1700, 5000, 45000, 1000000}) add(input, DType::S8, channels, channels, rows);
     }
-    for (i32 i = 0; i < 3; ++i) add(input, DType::U8, 128, 96, 1000000, /*shortcut=*/true);
     add(std::nullopt, input, 4, 32, 80000);
     add(std::nullopt, input, 64, 64, 80000);
+  }
+  for (const DType input : {DType::U8, DType::S8}) {
+    for (i32 i = 0; i < 3; ++i) add(input, DType::U8, 128, 96, 1000000, /*shortcut=*/true);
   }
   return specs;
 }
