@@ -97,8 +97,8 @@ struct ThreadPlace {
     row_warp = warp % 4;
     share = 0;
     rank = -1;
-    of_shortcut = S.shortcut && (tile.number & FusedTile::kShortcut) != 0;
-    column_block = static_cast<i32>((tile.number & ~FusedTile::kShortcut) % fused_column_blocks(S));
+    of_shortcut = S.shortcut && tile.is_of_shortcut();
+    column_block = tile.column_block(fused_column_blocks(S));
     block = tile.first;
     first = block + static_cast<u32>(row_warp * 8 * S.row_tiles);
     count = warp_tiles<S>().count;

@@ -17,8 +17,8 @@ MINUET_DEVICE i32 steps_of(const FusedTile& tile) {
 template <FusedSpec S>
 MINUET_DEVICE const char* image_of_tile(const FusedParams& p, const FusedTile& tile) {
   constexpr i32 kParts = FusedDepth<S>::kParts;
-  const bool of_shortcut = S.shortcut && (tile.number & FusedTile::kShortcut) != 0;
-  const auto block = static_cast<i32>((tile.number & ~FusedTile::kShortcut) % fused_column_blocks(S));
+  const bool of_shortcut = S.shortcut && tile.is_of_shortcut();
+  const i32 block = tile.column_block(fused_column_blocks(S));
   const i64 step = of_shortcut ? block * kParts - S.volume / 2 * kParts : block * fused_steps(S);
   return static_cast<const char*>(of_shortcut ? p.shortcut.weights : p.weights) + step * fused_stage_bytes(S);
 }

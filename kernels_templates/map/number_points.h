@@ -23,7 +23,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void number_points(MINUET_PARAMS(I
   if (thread < 32) {
     static_assert(kMostIndexedLevels <= 32, "a lane has a level");
     const i32 l = static_cast<i32>(thread);
-    const bool is_full = l<index.levels&& static_cast<u32>(fresh(p.index->rows + l))> index.level[l].capacity;
+    bool is_full = false;
+    if (l < index.levels) is_full = static_cast<u32>(fresh(p.index->rows + l)) > index.level[l].capacity;
     if (is_full) atomicOr(p.status, kStatusPastCapacity);
     const bool has_failed = __any_sync(~0u, is_full || status != 0);
     for (i32 word = l; p.voided != nullptr && has_failed && word < p.voided_words; word += 32)

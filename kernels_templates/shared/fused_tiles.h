@@ -13,6 +13,12 @@ struct FusedTile {
   /// warp has no further tile.
   u32 number;
   static constexpr u32 kNone = ~0u, kShortcut = 1u << 31;
+
+  MINUET_HD constexpr bool is_of_shortcut() const { return (number & kShortcut) != 0; }
+  /// Returns which of the layer's `column_blocks` blocks of output columns the tile computes.
+  MINUET_HD constexpr i32 column_block(i32 column_blocks) const {
+    return static_cast<i32>((number & ~kShortcut) % static_cast<u32>(column_blocks));
+  }
 };
 /// Holds what a warp of a persistent block keeps in shared memory, because registers are scarce while
 /// products run.

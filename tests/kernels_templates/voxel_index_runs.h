@@ -121,6 +121,7 @@ class Index {
     params.outside_status = kStatusOutsideKeys, params.duplicate_status = duplicate_status;
     params.source_row = source_row.data(), params.row_of = row_of.data();
     for (i32 l = 0; l < levels; ++l) params.counts[l] = &counts[l];
+    // The last word must stay. There are more words than a warp has lanes.
     std::vector<i32> voided(40, 7);
     params.voided = voided.data(), params.voided_words = 39;
     const i32 of_points = levels_of_points(sets_);
