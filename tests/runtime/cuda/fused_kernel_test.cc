@@ -6,7 +6,7 @@
 namespace minuet {
 namespace {
 
-class FusedKernelTest : public LaunchTest {
+class FusedKernelTest : public LaunchTest, public testing::WithParamInterface<DType> {
  protected:
   void expect_right(const FusedSpec& spec, const FusedShapeOfMap& shape, u64 seed);
 };
@@ -105,86 +105,100 @@ void FusedKernelTest::expect_right(const FusedSpec& spec, const FusedShapeOfMap&
   EXPECT_THAT(words.read<i32>(), testing::ElementsAre(count, 0, 0, 0));
 }
 
-TEST_F(FusedKernelTest, EveryTypeAndRoad) {
+TEST_P(FusedKernelTest, EveryRoad) {
   const bool few = on_software_device();
   const FusedShapeOfMap shape{.queries = few ? 90 : 3001, .sources = few ? 80 : 2500, .density = 0.25};
-  u64 seed = 70;
-  for (const DType io : kDTypes) {
-    if (few && io != DType::F16) continue;  // the shim's own tests have all four
-    for (const WeightRoad road :
-         {WeightRoad::Cached, WeightRoad::AsyncCopy, WeightRoad::BulkCopy, WeightRoad::BulkRefill}) {
-      FusedSpec spec{.io = io, .weights = road};
-      spec.step = 4 * fused_granule(io);
-      expect_right(spec, shape, ++seed);
-      spec.in_channels = 48, spec.out_channels = 96, spec.columns = 96, spec.step = 3 * fused_granule(io);
-      spec.row_tiles = 1, spec.split = 2, spec.residual = true, spec.prefetch = 3;
-      expect_right(spec, shape, ++seed);
-      spec.staged_rows = true;
-      for (const i64 over : {0, 3}) {
-        if (few && over != 0) continue;
-        FusedShapeOfMap staged = shape;
-        staged.stride_padding = ordered_row_stride(shape.queries) - shape.queries + over;
-        expect_right(spec, staged, ++seed);
-      }
-      spec.staged_rows = false;
-      if (few) continue;
-      spec.in_channels = 128, spec.out_channels = 128, spec.columns = 64, spec.warps = 2, spec.volume = 125;
-      spec.row_tiles = 4, spec.step = 2 * fused_granule(io), spec.prefetch = 2;
-      expect_right(spec, {.queries = 700, .sources = 900, .density = 0.1}, ++seed);
+  const DType io = GetParam();
+  u64 seed = 70 + 100 * static_cast<u64>(io);
+  for (const WeightRoad road :
+       {WeightRoad::Cached, WeightRoad::AsyncCopy, WeightRoad::BulkCopy, WeightRoad::BulkRefill}) {
+    FusedSpec spec{.io = io, .weights = road};
+    spec.step = 4 * fused_granule(io);
+    expect_right(spec, shape, ++seed);
+    spec.in_channels = 48, spec.out_channels = 96, spec.columns = 96, spec.step = 3 * fused_granule(io);
+    spec.row_tiles = 1, spec.split = 2, spec.residual = true, spec.prefetch = 3;
+    expect_right(spec, shape, ++seed);
+    spec.staged_rows = true;
+    for (const i64 over : {0, 3}) {
+      if (few && over != 0) continue;
+      FusedShapeOfMap staged = shape;
+      staged.stride_padding = ordered_row_stride(shape.queries) - shape.queries + over;
+      expect_right(spec, staged, ++seed);
     }
-    FusedShapeOfMap with_middle = shape;
-    with_middle.empty_every = 5;
-    FusedSpec first{.io = io, .out_channels = 96, .columns = 96, .weights = WeightRoad::BulkRefill};
-    first.step = 2 * fused_granule(io), first.shortcut = true;
-    first.activation = Activation::LeakyReLU;
-    expect_right(first, with_middle, ++seed);
-    first.columns = 48, first.warps = 2, first.split = 2, first.cluster = 2, first.stages = 8;
-    expect_right(first, with_middle, ++seed);
-    if (io != DType::F32) {
-      FusedSpec group{.io = io, .warps = 4, .stages = 3, .weights = WeightRoad::BulkRefill};
-      group.unit = MmaUnit::Warpgroup, group.step = 4 * fused_granule(io), group.programmatic = true;
-      expect_right(group, shape, ++seed);
-      group.activation = Activation::LeakyReLU;
-      group.in_channels = 96, group.out_channels = 128, group.columns = 128,
-      group.step = 2 * fused_granule(io);
-      group.warps = few ? 4 : 12, group.cluster = 4, group.early_loads = group.residual = true;
-      group.prefetch = 1, group.weights = WeightRoad::BulkCopy, group.staged_rows = true;
-      expect_right(group, {.queries = few ? 70 : 3001, .sources = 80}, ++seed);
-      group.second_output = true, group.second_activation = Activation::ReLU;
-      expect_right(group, {.queries = few ? 70 : 3001, .sources = 80}, ++seed);
-      group.second_output = false;
-      group.residual = false, group.shortcut = true;
-      expect_right(group, {.queries = few ? 70 : 3001, .sources = 80, .empty_every = 5}, ++seed);
-      FusedSpec tiles{.io = io, .in_channels = 32, .out_channels = 48, .columns = 48, .warps = 4};
-      tiles.weights = WeightRoad::BulkRefill, tiles.unit = MmaUnit::Warpgroup, tiles.prefetch = 2;
-      tiles.step = 2 * fused_granule(io), tiles.early_loads = tiles.programmatic = true;
-      tiles.staged_rows = tiles.persistent = true;
-      expect_right(tiles, shape, ++seed);
-      tiles.shortcut = true;
-      expect_right(tiles, with_middle, ++seed);
-      tiles.shortcut = false, tiles.weights = WeightRoad::Resident, tiles.stages = 1, tiles.warps = 8;
-      expect_right(tiles, shape, ++seed);
-    }
-    FusedSpec clustered{.io = io, .warps = 2, .split = 2, .cluster = 2, .weights = WeightRoad::BulkRefill};
-    clustered.step = 2 * fused_granule(io), clustered.stages = 6, clustered.residual = true;
-    expect_right(clustered, shape, ++seed);
-    clustered.second_output = true, clustered.second_activation = Activation::LeakyReLU;
-    for (i32 activation = few ? 6 : 0; activation < kActivations; ++activation) {
-      clustered.activation = static_cast<Activation>(activation);
-      expect_right(clustered, shape, ++seed);
-    }
-    FusedSpec stem{
-        .io = io, .in_channels = 4, .out_channels = 32, .columns = 32, .weights = WeightRoad::Cached};
-    stem.step = 8 * fused_granule(io), stem.input_bytes = 4 * dtype_bytes(io);
-    expect_right(stem, shape, ++seed);
-    FusedSpec odd{
-        .io = io, .in_channels = 3, .out_channels = 5, .columns = 16, .activation = Activation::None};
-    odd.step = 4 * fused_granule(io), odd.input_bytes = odd.output_bytes = dtype_bytes(io);
-    expect_right(odd, {.queries = 500, .sources = 400, .ordered_views = false}, ++seed);
-    odd.in_channels = 33, odd.out_channels = 17, odd.columns = 32, odd.scale_shift = false;
-    expect_right(odd, {.queries = 500, .sources = 400, .ordered = false}, ++seed);
+    spec.staged_rows = false;
+    if (few) continue;
+    spec.in_channels = 128, spec.out_channels = 128, spec.columns = 64, spec.warps = 2, spec.volume = 125;
+    spec.row_tiles = 4, spec.step = 2 * fused_granule(io), spec.prefetch = 2;
+    expect_right(spec, {.queries = 700, .sources = 900, .density = 0.1}, ++seed);
   }
+  FusedShapeOfMap with_middle = shape;
+  with_middle.empty_every = 5;
+  FusedSpec first{.io = io, .out_channels = 96, .columns = 96, .weights = WeightRoad::BulkRefill};
+  first.step = 2 * fused_granule(io), first.shortcut = true;
+  first.activation = Activation::LeakyReLU;
+  expect_right(first, with_middle, ++seed);
+  first.columns = 48, first.warps = 2, first.split = 2, first.cluster = 2, first.stages = 8;
+  expect_right(first, with_middle, ++seed);
+  if (io != DType::F32) {
+    FusedSpec group{.io = io, .warps = 4, .stages = 3, .weights = WeightRoad::BulkRefill};
+    group.unit = MmaUnit::Warpgroup, group.step = 4 * fused_granule(io), group.programmatic = true;
+    expect_right(group, shape, ++seed);
+    group.activation = Activation::LeakyReLU;
+    group.in_channels = 96, group.out_channels = 128, group.columns = 128, group.step = 2 * fused_granule(io);
+    group.warps = few ? 4 : 12, group.cluster = 4, group.early_loads = group.residual = true;
+    group.prefetch = 1, group.weights = WeightRoad::BulkCopy, group.staged_rows = true;
+    expect_right(group, {.queries = few ? 70 : 3001, .sources = 80}, ++seed);
+    group.second_output = true, group.second_activation = Activation::ReLU;
+    expect_right(group, {.queries = few ? 70 : 3001, .sources = 80}, ++seed);
+    group.second_output = false;
+    group.residual = false, group.shortcut = true;
+    expect_right(group, {.queries = few ? 70 : 3001, .sources = 80, .empty_every = 5}, ++seed);
+  }
+  FusedSpec clustered{.io = io, .warps = 2, .split = 2, .cluster = 2, .weights = WeightRoad::BulkRefill};
+  clustered.step = 2 * fused_granule(io), clustered.stages = 6, clustered.residual = true;
+  expect_right(clustered, shape, ++seed);
+  clustered.second_output = true, clustered.second_activation = Activation::LeakyReLU;
+  for (i32 activation = few ? 6 : 0; activation < kActivations; ++activation) {
+    clustered.activation = static_cast<Activation>(activation);
+    expect_right(clustered, shape, ++seed);
+  }
+  FusedSpec stem{
+      .io = io, .in_channels = 4, .out_channels = 32, .columns = 32, .weights = WeightRoad::Cached};
+  stem.step = 8 * fused_granule(io), stem.input_bytes = 4 * dtype_bytes(io);
+  expect_right(stem, shape, ++seed);
+  FusedSpec odd{.io = io, .in_channels = 3, .out_channels = 5, .columns = 16, .activation = Activation::None};
+  odd.step = 4 * fused_granule(io), odd.input_bytes = odd.output_bytes = dtype_bytes(io);
+  expect_right(odd, {.queries = 500, .sources = 400, .ordered_views = false}, ++seed);
+  odd.in_channels = 33, odd.out_channels = 17, odd.columns = 32, odd.scale_shift = false;
+  expect_right(odd, {.queries = 500, .sources = 400, .ordered = false}, ++seed);
 }
+
+/// Five persistent blocks, which have several tiles each.
+TEST_P(FusedKernelTest, PersistentBlocks) {
+  const bool few = on_software_device();
+  const DType io = GetParam();
+  if (io == DType::F32) GTEST_SKIP() << "wgmma multiplies no f32";
+  const FusedShapeOfMap shape{.queries = few ? 90 : 3001, .sources = few ? 80 : 2500, .density = 0.25};
+  FusedShapeOfMap with_middle = shape;
+  with_middle.empty_every = 5;
+  FusedSpec spec{.io = io, .in_channels = 32, .out_channels = 48, .columns = 48, .warps = 4};
+  spec.weights = WeightRoad::BulkRefill, spec.unit = MmaUnit::Warpgroup, spec.prefetch = 2;
+  spec.step = 2 * fused_granule(io), spec.early_loads = spec.programmatic = true;
+  spec.staged_rows = spec.persistent = true;
+  u64 seed = 60 + 100 * static_cast<u64>(io);
+  expect_right(spec, shape, ++seed);
+  spec.shortcut = true;
+  expect_right(spec, with_middle, ++seed);
+  spec.shortcut = false, spec.weights = WeightRoad::Resident, spec.stages = 1, spec.warps = 8;
+  expect_right(spec, shape, ++seed);
+}
+
+// The software device takes one type, because the shim's own tests have all four.
+INSTANTIATE_TEST_SUITE_P(Types, FusedKernelTest,
+                         testing::ValuesIn(on_software_device()
+                                               ? std::vector<DType>{DType::F16}
+                                               : std::vector<DType>(std::begin(kDTypes), std::end(kDTypes))),
+                         [](const auto& info) { return std::string(dtype_name(info.param)); });
 
 }  // namespace
 }  // namespace minuet
