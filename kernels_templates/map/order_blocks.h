@@ -5,6 +5,7 @@
 // little then.
 #pragma once
 
+#include "kernels_templates/core/early_loads.h"
 #include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/vector.h"
 #include "kernels_templates/core/votes.h"
@@ -63,43 +64,39 @@ MINUET_DEVICE void sum_weights(u32* next) {
 
 template <OrderBlocksSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_blocks(MINUET_PARAMS(ViewsParams) p) {
-  follow_last_launch();
   static_assert(S.threads >= kMostBlockWeights, "a thread has a weight");
   __shared__ u32 next[kMostBlockWeights];
   __shared__ u16 weights[kMostSortedBlocks];
   const i32 thread = static_cast<i32>(threadIdx.x);
-  for (u32 number = blockIdx.x; number < static_cast<u32>(p.job_count * kBlockHeightCount);
-       number += gridDim.x) {
-    const ViewJob& job = p.jobs[number / kBlockHeightCount];
-    if (job.order == nullptr) continue;
-    const i32 which = static_cast<i32>(number % kBlockHeightCount), height = kBlockHeights[which];
-    i32* const order = job.block_orders + block_order_begin(job.ordered_stride, which);
-    const i64 queries = *job.query_count, blocks = blocks_of_height(queries, height);
-    const i64 sorted = blocks <= kMostSortedBlocks ? blocks : 0;
-    const i64 least = blocks_of_height(queries, kLeastBlockHeight), each = height / kLeastBlockHeight;
-    const auto weigh = [&](i64 block) {
-      const i64 first = block * each;
-      return weigh_block(job, first, first + each < least ? first + each : least);
-    };
-    if (thread < kMostBlockWeights) next[thread] = 0;
-    __syncthreads();
-    for_each_block<S.threads>(sorted, weigh, [&](i64 block, i32 weight) {
-      count_equal(next, weight);
-      if (weight >= 0) weights[block] = static_cast<u16>(weight);
-    });
-    __syncthreads();
-    if (thread < 32) sum_weights(next);
-    __syncthreads();
-    const auto weighed = [&](i64 block) { return i32{weights[block]}; };
-    for_each_block<S.threads>(sorted, weighed, [&](i64 block, i32 weight) {
-      const u32 place = count_equal(next, weight);
-      if (weight >= 0) order[place] = static_cast<i32>(block);
-    });
-    for (i64 block = sorted + thread; block < blocks_of_height(job.ordered_stride, height);
-         block += S.threads)
-      order[block] = static_cast<i32>(block);
-    __syncthreads();
-  }
+  const i32 which = static_cast<i32>(blockIdx.x % kBlockHeightCount), height = kBlockHeights[which];
+  const ViewJob& job = p.jobs[blockIdx.x / kBlockHeightCount];
+  // The launch right before this one is order_rows or order_voxels, and neither writes numbers of queries.
+  const i64 queries = read_early(job.query_count);
+  follow_last_launch();
+  if (job.order == nullptr) return;
+  i32* const order = job.block_orders + block_order_begin(job.ordered_stride, which);
+  const i64 blocks = blocks_of_height(queries, height), sorted = blocks <= kMostSortedBlocks ? blocks : 0;
+  const i64 least = blocks_of_height(queries, kLeastBlockHeight), each = height / kLeastBlockHeight;
+  const auto weigh = [&](i64 block) {
+    const i64 first = block * each;
+    return weigh_block(job, first, first + each < least ? first + each : least);
+  };
+  if (thread < kMostBlockWeights) next[thread] = 0;
+  __syncthreads();
+  for_each_block<S.threads>(sorted, weigh, [&](i64 block, i32 weight) {
+    count_equal(next, weight);
+    if (weight >= 0) weights[block] = static_cast<u16>(weight);
+  });
+  __syncthreads();
+  if (thread < 32) sum_weights(next);
+  __syncthreads();
+  const auto weighed = [&](i64 block) { return i32{weights[block]}; };
+  for_each_block<S.threads>(sorted, weighed, [&](i64 block, i32 weight) {
+    const u32 place = count_equal(next, weight);
+    if (weight >= 0) order[place] = static_cast<i32>(block);
+  });
+  for (i64 block = sorted + thread; block < blocks_of_height(job.ordered_stride, height); block += S.threads)
+    order[block] = static_cast<i32>(block);
 }
 
 }  // namespace minuet

@@ -227,6 +227,8 @@ constexpr i64 kMostSortedBlocks = 8192;
 /// queries have neighbours at the most offsets come first, so that the last blocks of a launch are short.
 /// Blocks past the last query keep their places, as do all blocks if there are more than kMostSortedBlocks.
 /// The order among blocks of equal weight may vary from run to run, but results do not depend on it.
+/// The grid has kBlockHeightCount thread blocks for each view. The launch before must be order_rows or
+/// order_voxels.
 struct OrderBlocksSpec {
   i32 threads = 1024;
   template <class Visitor>

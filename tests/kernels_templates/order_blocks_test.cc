@@ -52,6 +52,12 @@ i32 weight_of(const OrderedView& view, i64 block, i32 height) {
   return block_weight(offsets, view.volume);
 }
 
+void launch(const ViewsParams& params, int variant) {
+  shim::Grid grid = shim::small_grid(variant, 64);
+  grid.blocks = params.job_count * kBlockHeightCount;
+  shim::launch(&order_blocks<OrderBlocksSpec{64}>, params, grid);
+}
+
 TEST(OrderBlocks, ThoseWithTheMostOffsetsComeFirst) {
   for (int variant = 0; variant < shim::kGridVariants; ++variant) {
     Random random(410 + static_cast<u64>(variant));
@@ -66,7 +72,7 @@ TEST(OrderBlocks, ThoseWithTheMostOffsetsComeFirst) {
       job.block_masks = view.block_masks.data(), job.block_orders = view.orders.data();
       job.order = params.job_count == 8 ? nullptr : &order;  // the last view has none
     }
-    shim::launch(&order_blocks<OrderBlocksSpec{64}>, params, shim::small_grid(variant, 64));
+    launch(params, variant);
     for (const OrderedView& view : views) {
       SCOPED_TRACE(testing::Message()
                    << view.queries << " of " << view.capacity << ", volume " << view.volume);
@@ -101,7 +107,7 @@ TEST(OrderBlocks, ManyKeepTheirPlaces) {
   ViewJob& job = params.jobs[params.job_count++];
   job.query_count = &view.queries, job.geometry.volume = view.volume, job.ordered_stride = view.capacity;
   job.block_masks = view.block_masks.data(), job.block_orders = view.orders.data(), job.order = &order;
-  shim::launch(&order_blocks<OrderBlocksSpec{64}>, params, shim::small_grid(2, 64));
+  launch(params, 2);
   for (i64 i = 0; i < blocks_of_height(view.capacity, kLeastBlockHeight); ++i) ASSERT_EQ(view.orders[i], i);
   const i32* const higher = view.orders.data() + block_order_begin(view.capacity, 1);
   EXPECT_FALSE(std::is_sorted(higher, higher + blocks_of_height(view.queries, kBlockHeights[1])));
