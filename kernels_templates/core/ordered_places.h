@@ -45,17 +45,10 @@ struct OrderedPlace {
   bool is_there;  // This is false in a view's last block for threads past the last query.
   i32 query;
 };
-/// Returns the query at this thread's place in the block of places that begins with `block_begin`, or 0 past
-/// the last query. `sorted` points to the view's sorted queries.
-MINUET_DEVICE i32 load_query(const ViewJob& job, const u32* sorted, i64 block_begin) {
-  const i64 place = block_begin + threadIdx.x;
-  return place < *job.query_count ? static_cast<i32>(fresh(sorted + place)) : 0;
-}
-/// Describes this thread's place, whose query load_query() has returned, and writes the query's number to
-/// ViewJob::order.
-MINUET_DEVICE OrderedPlace find_place(const ViewJob& job, i32 query, i64 block_begin) {
+MINUET_DEVICE OrderedPlace find_place(const ViewJob& job, const u32* sorted, i64 block_begin) {
   const i32 place = static_cast<i32>(block_begin) + static_cast<i32>(threadIdx.x);
   const bool is_there = place < *job.query_count;
+  const i32 query = is_there ? static_cast<i32>(fresh(sorted + place)) : 0;
   if (is_there) job.order[place] = job.query_ids ? fresh(job.query_ids + query) : query;
   return {place, is_there, query};
 }

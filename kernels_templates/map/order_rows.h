@@ -24,8 +24,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_rows(MINUET_PARAMS(View
   for (i64 block = blockIdx.x; block < starts.blocks[p.job_count]; block += gridDim.x) {
     const i32 j = walk.advance(block);
     const ViewJob& job = p.jobs[j];
-    const i64 begin = walk.inner(block) * S.threads;
-    const OrderedPlace at = find_place(job, load_query(job, p.sorted + starts.queries[j], begin), begin);
+    const OrderedPlace at = find_place(job, p.sorted + starts.queries[j], walk.inner(block) * S.threads);
     const i64 queries = *job.query_count;
     for (i32 word = 0; word < mask_words(job.geometry.volume); ++word) {
       const auto mask = masks.put(job, at, word);

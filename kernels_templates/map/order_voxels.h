@@ -196,21 +196,12 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads, kOrderThreads /
   const i64 blocks = starts.blocks[p.job_count];
   if (blockIdx.x < blocks) begin(walk.advance(blockIdx.x));
   follow_last_launch();
-  // Queries are loaded while the block of places before is processed.
-  JobIterator ahead(starts.blocks);
-  const auto load_ahead = [&](i64 block) {
-    if (block >= blocks) return 0;
-    const i32 j = ahead.advance(block);
-    return load_query(p.jobs[j], p.sorted + starts.queries[j], ahead.inner(block) * S.threads);
-  };
-  i32 next = load_ahead(blockIdx.x);
   // The views differ in how long a block of places takes, so each thread block takes blocks of all of them.
   for (i64 block = blockIdx.x; block < blocks; block += gridDim.x) {
     const i32 j = walk.advance(block);
     const ViewJob& job = p.jobs[j];
     begin(j);
-    const OrderedPlace at = find_place(job, next, walk.inner(block) * S.threads);
-    next = load_ahead(block + gridDim.x);
+    const OrderedPlace at = find_place(job, p.sorted + starts.queries[j], walk.inner(block) * S.threads);
     if (job.source == RowSource::Parents) {
       order_parent(job, at, masks);
     } else if (job.source == RowSource::Children) {

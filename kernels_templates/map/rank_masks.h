@@ -86,15 +86,6 @@ MINUET_DEVICE u32 find_mask(const ViewJob& job, const VoxelIndex* index, i64 q, 
   return job.masks[q] = mask_word(rows_of(job), q, 0);
 }
 
-/// Holds a query of the view number `j`, which has `queries` queries, and the first word of its mask. It is
-/// not there past the last query.
-struct LoadedMask {
-  i32 j;
-  bool is_there;
-  i64 q, queries;
-  u32 mask;
-};
-
 template <RankMasksSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(MINUET_PARAMS(ViewsParams) p) {
   follow_last_launch();
@@ -105,32 +96,22 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(MINUET_PARAMS(View
   if (thread == 0) *p.key_count = static_cast<i32>(starts.queries[p.job_count]);
   for (i64 i = thread; i < p.sort_state_words; i += grid_threads(S.threads)) p.sort_state[i] = 0;
   JobIterator walk(starts.blocks);
-  const auto load = [&](i64 block) {
-    const i32 j = walk.advance(block);
-    const ViewJob& job = p.jobs[j];
-    const i64 q = walk.inner(block) * S.threads + threadIdx.x, queries = *job.query_count;
-    return LoadedMask{j, q < queries, q, queries, q < queries ? find_mask<S>(job, p.index, q, queries) : 0u};
-  };
   // Gives the index of the view (ViewJob) for which `tables` are made, or -1 before the first.
   i32 made = -1;
   const i64 end = blocks * (blockIdx.x + i64{1}) / gridDim.x;
-  i64 block = blocks * blockIdx.x / gridDim.x;
-  if (block == end) return;
-  // Each mask is loaded while the rank of the one before is found.
-  LoadedMask next = load(block);
-  for (; block < end; ++block) {
-    const LoadedMask query = next;
-    if (block + 1 < end) next = load(block + 1);
-    const ViewJob& job = p.jobs[query.j];
-    if (made != query.j) {
+  for (i64 block = blocks * blockIdx.x / gridDim.x; block < end; ++block) {
+    const i32 j = walk.advance(block);
+    const ViewJob& job = p.jobs[j];
+    if (made != j) {
       __syncthreads();
       tables.make<S.threads>(job);
     }
-    made = query.j;
-    if (!query.is_there) continue;
-    const i64 place = starts.queries[query.j] + query.q;
-    p.keys[place] = job.first_key + tables.rank(job, query.mask, query.q, query.queries);
-    p.queries[place] = static_cast<u32>(query.q);
+    made = j;
+    const i64 q = walk.inner(block) * S.threads + threadIdx.x, queries = *job.query_count;
+    if (q >= queries) continue;
+    const u32 mask = find_mask<S>(job, p.index, q, queries);
+    p.keys[starts.queries[j] + q] = job.first_key + tables.rank(job, mask, q, queries);
+    p.queries[starts.queries[j] + q] = static_cast<u32>(q);
   }
 }
 
