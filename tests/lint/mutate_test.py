@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tools/mutate on a toy repository: a mutant that is killed, one that survives, and lists that do not fit."""
+"""tools/mutate on a toy repository: a mutant that is killed, one that survives, and lists that do not fit. The
+mutants of this repository must apply to its files."""
 
 import json
 import os
@@ -136,6 +137,14 @@ class Mutate(unittest.TestCase):
         self.assertIn("2 killed, 1 survived", record.read_text())
         self.mutate(less, "--record", str(record))
         self.assertIn("1 killed.", record.read_text(), "no list has the others any more")
+
+
+class Lists(unittest.TestCase):
+    def test_every_mutant_applies(self):
+        """A fault whose code has changed would otherwise be noticed only by a run of hours."""
+        done = subprocess.run([sys.executable, "-B", MUTATE, "--list"], capture_output=True, text=True)
+        self.assertEqual([line for line in done.stdout.splitlines() if "DOES NOT APPLY" in line], [])
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 if __name__ == "__main__":
